@@ -1,0 +1,81 @@
+"""What can go wrong, as types: "we cannot capture this", "the user's code raised" and "our own bug" are never mixed up.
+
+Only `GraphBreak` (with `fullgraph=True`) and the user's own exceptions ever reach the user; all else is logged, and the
+original bytecode runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    """A line of the user's program, as a traceback names it."""
+
+    filename: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line} in {self.function}"
+
+
+class TorchgraftError(Exception):
+    """Base of everything torchgraft raises by itself."""
+
+
+class GraphBreak(TorchgraftError):
+    """Capture cannot go past this point; the original instruction runs instead.
+
+    title: short and stable, to count by.  details: this case.  hint: what the user can do.
+    stack: the user's lines, outermost first; filled in by the interpreter.
+    """
+
+    def __init__(self, title: str, details: str = "", hint: str = "") -> None:
+        super().__init__(title, details, hint)
+        self.title = title
+        self.details = details
+        self.hint = hint
+        self.stack: tuple[UserLine, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"graph break: {self.title}" + (f": {self.details}" if self.details else "")]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        if self.stack:
+            lines.append("  user's stack, innermost last:")
+            lines += [f"    {line}" for line in self.stack]
+        return "\n".join(lines)
+
+
+class OperatorFailed(TorchgraftError):
+    """An operator refused its arguments on fake tensors, as it would on real ones: the user's own error.
+
+    The original bytecode must run and raise it at its own line. `original` is the exception.
+    """
+
+    def __init__(self, original: BaseException) -> None:
+        super().__init__(f"{type(original).__name__}: {original}")
+        self.original = original
+
+
+class BackendFailed(TorchgraftError):
+    """A backend could not compile a graph; names the backend, the cause is chained."""
+
+    def __init__(self, backend: str, original: BaseException) -> None:
+        super().__init__(f"backend {backend!r} failed: {type(original).__name__}: {original}")
+        self.backend = backend
+        self.original = original
+
+
+class InternalError(TorchgraftError):
+    """A contract inside torchgraft does not hold: our bug. Logged; the function runs plain."""
+
+
+class CannotUndo(TorchgraftError):
+    """A mark cannot take back what was done since: the capture must begin anew with a break noted."""
+
+
+class RecompileLimit(TorchgraftError):
+    """A function reached its limit of regions and was asked to fail then."""
