@@ -1,0 +1,47 @@
+"""The frozen result of one capture: everything the region's text is written from, and nothing of the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GraphBreak
+from ..sources import Source
+
+if TYPE_CHECKING:
+    from ..guards import Guard
+    from .builder import FxCapture
+
+
+@dataclass(frozen=True)
+class Exit:
+    """Where the region ends: a landing, and the expressions for its locals and then its stack, in the layout's order."""
+
+    landing: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One captured region before its graph is compiled.
+
+    inputs: a source for each of the graph's inputs, in the order the compiled callable takes them.
+    outputs: the names (`t0`, `t1`, ...) that effects and exit use for the tensors that the callable returns, in order.
+    setup: statements that build new objects (`v0 = [t0, 1]`), run after the graph; then `effects`, in order.
+    constants: every `k_*` name that the texts use and that isn't a guard's own.
+    graph_break: why the region ends here; None for a return or a boundary that isn't the user's concern.
+    can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
+    """
+
+    entry: int
+    guards: tuple[Guard, ...]
+    graph: FxCapture | None
+    inputs: tuple[Source, ...]
+    outputs: tuple[str, ...]
+    setup: tuple[str, ...]
+    effects: tuple[str, ...]
+    exit: Exit
+    constants: dict[str, Any] = field(repr=False)
+    graph_break: GraphBreak | None = None
+    can_retry: bool = True
+    inlined: tuple[Any, ...] = field(default=(), repr=False)
