@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..sources import Source
 
 if TYPE_CHECKING:
+    from rewriter.decode import Decoded
+    from rewriter.region import EntryLayout
+
     from ..guards import Guard
     from .builder import FxCapture
 
@@ -19,6 +23,34 @@ class Exit:
 
     landing: int
     values: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Callee:
+    """A constant in `Capture.constants` that stands for a private grafted copy of a plain Python function.
+
+    It goes onto the landing's stack in the function's stead when an inlined call broke: `translate` makes the copy, one
+    for each function and compile, so that nobody else's calls of that function change.
+    """
+
+    function: FunctionType
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one capture is asked: an entry of a function, the live objects its slot was given, and what is known already.
+
+    arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
+    break_at: canonical indices of root instructions that earlier attempts found must break (a mark could not undo them).
+    """
+
+    decoded: Decoded
+    layout: EntryLayout
+    arguments: tuple[object, ...]
+    globals: dict[str, Any]
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    break_at: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
