@@ -1,0 +1,243 @@
+"""What must hold for a region to be valid: guards as data, collected during a capture.
+
+A guard is a kind of check, the source it looks at, and what capture saw there. `guard_text.py` turns guards into the
+conditions at the head of a region; because they are data they can also be printed, deduplicated, taken back to a mark
+when a call is rolled back, and asked which of them failed (`guard_text.explain_failure`).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import types
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .errors import InternalError, UserLine
+from .sources import Literal, Source
+
+
+class Missing:
+    """The type of MISSING: what a class attribute lookup gives that finds nothing."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = Missing()
+
+
+class Kind(enum.Enum):
+    """The kinds of checks; the comment says what `expected` holds."""
+
+    TYPE = "type"  # T: type(x) is T
+    IS = "is"  # the object itself
+    IS_NOT = "is not"  # an object that it was not
+    EQUALS = "equals"  # a value: exact type and equal, also inside of tuples, frozensets and slices
+    LENGTH = "length"  # n, of a builtin container whose type is guarded
+    KEYS = "keys"  # tuple of a dict's keys in order, or frozenset of a set's elements
+    HAS_KEY = "has key"  # a key of a dict
+    LACKS_KEY = "lacks key"  # a key that a dict does not have
+    TRUTHY = "true"  # None: a builtin container or number that was true
+    FALSY = "false"  # None
+    TENSOR = "tensor"  # the real tensor seen
+    ALIAS = "same object as"  # another source: the same object
+    NOT_ALIAS = "other object than"  # another source: not the same object
+    NO_OVERLAP = "storage overlap"  # dict Source -> real tensor: their storages overlap as they did
+    TYPE_ATTR = "class attribute"  # (cls, name, raw object or MISSING); the source is the class, for the report only
+    CODE = "code"  # the original code object of a function
+    STATE = "global state"  # None
+    EXPRESSION = "expression"  # the bool that this source was
+
+
+#: The source of guards that look at no value of the program (STATE).
+NOWHERE: Source = Literal(None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """`kind` of check on `source` with what was seen there, and the user's line that needs it."""
+
+    kind: Kind
+    source: Source
+    expected: Any = field(default=None, repr=False)
+    line: UserLine | None = None
+
+    def __str__(self) -> str:
+        if self.kind is Kind.STATE:
+            return "global state is as it was"
+        if self.kind is Kind.TYPE_ATTR:
+            cls, name, _ = self.expected
+            return f"class attribute {cls.__name__}.{name} is as it was"
+        return f"{self.source}: {self.kind.value} {describe(self.expected)}".rstrip()
+
+
+def describe(value: object) -> str:
+    """A short text for a value in messages; runs no user code."""
+    if value is None or type(value) in (int, float, complex, bool, str, bytes):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    if isinstance(value, Source):
+        return str(value)
+    if isinstance(value, type):
+        return type.__dict__["__qualname__"].__get__(value)
+    if isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} on {value.device}"
+    if type(value) in (types.FunctionType, types.BuiltinFunctionType):
+        return f"function {value.__qualname__}"  # type: ignore[attr-defined]
+    if type(value) is types.CodeType:
+        return f"code of {value.co_qualname}"
+    if type(value) is types.ModuleType:
+        return f"module {value.__name__}"
+    if type(value) in (tuple, frozenset, list):
+        inner = ", ".join(describe(item) for item in list(value)[:8])  # type: ignore[call-overload]
+        return f"{type(value).__name__} of {inner}" if inner else f"empty {type(value).__name__}"
+    if type(value) in (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, range):
+        return repr(value)
+    return f"{type(value).__qualname__} object"
+
+
+_BY_VALUE = frozenset({
+    int, bool, str, bytes, types.NoneType, types.EllipsisType, types.NotImplementedType,
+    torch.dtype, torch.device, torch.layout, torch.memory_format,
+})  # fmt: skip
+
+
+def value_key(value: object) -> Hashable:
+    """A key that is equal for values that EQUALS takes for the same, and only for those; InternalError for other types."""
+    kind = type(value)
+    if kind in _BY_VALUE:
+        return kind, value
+    if kind is float:
+        return kind, float_key(value)  # type: ignore[arg-type]
+    if kind is complex:
+        return kind, float_key(value.real), float_key(value.imag)  # type: ignore[attr-defined]
+    if kind is range or kind is slice:
+        return kind, tuple(value_key(part) for part in (value.start, value.stop, value.step))  # type: ignore[attr-defined]
+    if kind is tuple or kind is torch.Size:
+        return kind, tuple(value_key(item) for item in value)  # type: ignore[attr-defined]
+    if kind is frozenset:
+        return kind, frozenset(value_key(item) for item in value)  # type: ignore[attr-defined]
+    if isinstance(value, enum.Enum):
+        return kind, id(value)
+    raise InternalError(f"no EQUALS guard for a {kind.__qualname__}")
+
+
+def float_key(value: float) -> str:
+    """Tells 0.0 from -0.0 and takes every nan for the same."""
+    return "nan" if math.isnan(value) else value.hex()
+
+
+def has_value(value: object) -> bool:
+    """Can an EQUALS guard hold for this value?"""
+    try:
+        value_key(value)
+    except InternalError:
+        return False
+    return True
+
+
+def _expected_key(kind: Kind, expected: Any) -> Hashable:
+    """What tells two guards of one kind on one source apart, and a flag of contradiction lies in."""
+    if kind is Kind.EQUALS:
+        return value_key(expected)
+    if kind in (Kind.LENGTH, Kind.EXPRESSION, Kind.STATE, Kind.TRUTHY, Kind.FALSY, Kind.ALIAS, Kind.NOT_ALIAS):
+        return expected
+    if kind in (Kind.HAS_KEY, Kind.LACKS_KEY):
+        return value_key(expected) if has_value(expected) else id(expected)
+    if kind is Kind.KEYS:
+        keys = tuple(value_key(k) if has_value(k) else id(k) for k in expected)
+        return keys if type(expected) is tuple else frozenset(keys)
+    if kind is Kind.NO_OVERLAP:
+        return tuple(expected)
+    if kind is Kind.TYPE_ATTR:
+        cls, name, raw = expected
+        return id(cls), name, id(raw)
+    return id(expected)
+
+
+#: Kinds of which a source holds one at most: two with different expectations contradict each other.
+_SINGLE = frozenset({
+    Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.TENSOR, Kind.CODE, Kind.EXPRESSION, Kind.STATE,
+})  # fmt: skip
+#: Pairs that contradict each other on the same source with the same expectation.
+_OPPOSITE = {
+    Kind.IS: Kind.IS_NOT, Kind.IS_NOT: Kind.IS, Kind.TRUTHY: Kind.FALSY, Kind.FALSY: Kind.TRUTHY,
+    Kind.HAS_KEY: Kind.LACKS_KEY, Kind.LACKS_KEY: Kind.HAS_KEY, Kind.ALIAS: Kind.NOT_ALIAS, Kind.NOT_ALIAS: Kind.ALIAS,
+}  # fmt: skip
+#: What makes a check of the other kinds on the same source needless.
+_IMPLIES = {
+    Kind.IS: frozenset({Kind.TYPE, Kind.IS_NOT}),
+    Kind.EQUALS: frozenset({Kind.TYPE, Kind.IS_NOT, Kind.LENGTH, Kind.TRUTHY, Kind.FALSY, Kind.EXPRESSION}),
+    Kind.TENSOR: frozenset({Kind.TYPE}),
+    Kind.KEYS: frozenset({Kind.LENGTH, Kind.TRUTHY, Kind.FALSY, Kind.HAS_KEY, Kind.LACKS_KEY}),
+    Kind.LENGTH: frozenset({Kind.TRUTHY, Kind.FALSY}),
+}
+
+
+class GuardSet:
+    """The guards of a capture under way: in the order in which they were asked for, each once, none contradicting another.
+
+    Nothing is ever taken out but by `rollback`: a weaker guard that a stronger one makes needless stays on the list
+    until `freeze`, so that cutting the list back to a mark gives what stood there then.
+    """
+
+    def __init__(self) -> None:
+        self._guards: list[Guard] = []
+        self._keys: list[Hashable] = []
+        self._known: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards)
+
+    def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
+        if kind is Kind.TYPE_ATTR:
+            source = NOWHERE
+        key = (kind, source, _expected_key(kind, expected))
+        if key in self._known:
+            return
+        self._refuse_contradiction(kind, source, expected, key)
+        self._known[key] = len(self._guards)
+        self._guards.append(Guard(kind, source, expected, line))
+        self._keys.append(key)
+        slot = self._slot(kind, source, expected)
+        if slot is not None:
+            self._known[slot] = len(self._guards) - 1
+
+    @staticmethod
+    def _slot(kind: Kind, source: Source, expected: Any) -> Hashable:
+        """Where a guard stands that only one expectation can hold for."""
+        if kind in _SINGLE:
+            return "one", kind, source
+        if kind is Kind.TYPE_ATTR:
+            return "one", kind, id(expected[0]), expected[1]
+        return None
+
+    def _refuse_contradiction(self, kind: Kind, source: Source, expected: Any, key: tuple[Any, ...]) -> None:
+        slot = self._slot(kind, source, expected)
+        at = self._known.get(slot) if slot is not None else None
+        if at is None and kind in _OPPOSITE:
+            at = self._known.get((_OPPOSITE[kind], source, key[2]))
+        if at is not None:
+            raise InternalError(f"contradictory guards: {self._guards[at]!s} and {Guard(kind, source, expected)!s}")
+
+    def mark(self) -> int:
+        return len(self._guards)
+
+    def rollback(self, mark: int) -> None:
+        """Forget every guard that was added since the mark."""
+        del self._guards[mark:], self._keys[mark:]
+        self._known = {key: at for key, at in self._known.items() if at < mark}
+
+    def freeze(self) -> tuple[Guard, ...]:
+        """The guards that are needed, in order."""
+        implied: dict[Source, set[Kind]] = {}
+        for guard in self._guards:
+            implied.setdefault(guard.source, set()).update(_IMPLIES.get(guard.kind, ()))
+        return tuple(g for g in self._guards if g.kind not in implied[g.source])
