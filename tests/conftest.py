@@ -1,0 +1,38 @@
+"""Settings for the whole suite, made before torch is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# One thread: the suite runs in two processes (pytest-xdist), small tensors gain nothing from more, and sums then have
+# one order of addition, so that plain and compiled can be compared bit for bit.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Inductor's compile pool would start as many processes again, and for small graphs it is slower than none.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+# Inductor's caches go by content, so a stable folder is safe; one for each Python, since they hold pickles. `.ci/run`
+# sets a fresh one, so that what it shows does not depend on what ran before.
+cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "torchgraft" / "inductor"
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / f"{sys.version_info[0]}.{sys.version_info[1]}"))
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# In CI the same examples every time: a change is to blame for a failure, not luck. By hand they differ at each run.
+settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked gpu need one; without it they are skipped, with the reason."""
+    wanted = [item for item in items if "gpu" in item.keywords]
+    if wanted and not _has_gpu():
+        for item in wanted:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _has_gpu() -> bool:
+    torch = pytest.importorskip("torch")
+    return bool(torch.cuda.is_available())
