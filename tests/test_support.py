@@ -50,9 +50,9 @@ def unchanged(fn: Callable[..., Any], **_: Any) -> Callable[..., Any]:
 
 
 def busy(x: torch.Tensor, things: list[Any], box: Box) -> Any:
-    global created  # type: ignore[name-defined]
+    global created
     totals["calls"] += 1
-    created = len(things)
+    created = len(things)  # type: ignore[name-defined]
     history.append(x.sum())
     things.append(x.mul_(2))
     box.value = (torch.rand(3), random.random(), things)
@@ -142,8 +142,8 @@ def set_total() -> None:
 
 
 def set_new_global() -> None:
-    global made  # type: ignore[name-defined]
-    made = 1
+    global made
+    made = 1  # type: ignore[name-defined]
 
 
 def wrong_line(n: int) -> int:
