@@ -76,8 +76,8 @@ def imports_of(path: Path) -> Iterator[Import]:
                 yield Import(module, node.lineno, inside, typing)
         inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for child in node.body:
-                yield from visit(child, inside, True)
+            for statement in node.body:
+                yield from visit(statement, inside, True)
             children: list[ast.AST] = [*node.orelse]
         else:
             children = [*ast.iter_child_nodes(node)]
@@ -135,7 +135,8 @@ def test_imports_point_downwards() -> None:
 def test_no_circle() -> None:
     """Between the modules of one layer too: an order must exist in which every module comes after its imports."""
     files = {module_name(p): p for p in library_files()}
-    needs = {name: {i.module for i in imports_of(path) if not i.typing_only} & set(files) - {name} for name, path in files.items()}
+    needs = {name: {i.module for i in imports_of(path) if not i.typing_only} for name, path in files.items()}
+    needs = {name: wanted & set(files) - {name} for name, wanted in needs.items()}
     while ready := [name for name, wanted in needs.items() if not wanted]:
         for name in ready:
             del needs[name]
@@ -203,8 +204,26 @@ def test_nothing_is_far_too_long() -> None:
 
 @pytest.mark.parametrize("package", ["rewriter", "tracer"])
 def test_every_file_says_its_job(package: str) -> None:
-    silent = [str(p.relative_to(ROOT)) for p in (ROOT / package).rglob("*.py") if not ast.get_docstring(parsed(p))]
+    files = [p for p in (ROOT / package).rglob("*.py") if parsed(p).body]
+    silent = [str(p.relative_to(ROOT)) for p in files if not ast.get_docstring(parsed(p))]
     assert not silent, f"no module docstring: {silent}"
+
+
+def test_the_reader_of_imports_sees_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "tracer" / "values").mkdir(parents=True)
+    for name in ("guards.py", "values/base.py", "values/__init__.py", "__init__.py"):
+        (tmp_path / "tracer" / name).touch()
+    path = tmp_path / "tracer" / "values" / "base.py"
+    path.write_text("from __future__ import annotations\nfrom ..guards import Guard\nfrom .. import guards\n"
+                    "from . import base\nif TYPE_CHECKING:\n    import tracer.api\nelse:\n    import one\n"
+                    "def f():\n    try:\n        import torch._dynamo\n    except E: pass\n    return torch._C.x\n")
+    assert [(i.module, i.inside_function, i.typing_only) for i in imports_of(path)][1:] == [
+        ("tracer.guards", False, False), ("tracer.guards", False, False), ("tracer.values.base", False, False),
+        ("tracer.api", False, True), ("one", False, False), ("torch._dynamo", True, False)]
+    assert [text for _, text in private_torch_uses(path)] == ["torch._dynamo", "torch._C"]
+    assert layer_of("tracer.values.base") > layer_of("tracer.guards") > layer_of("rewriter.graft") >= 0
+    assert layer_of("tracer.unheard_of") == -1 and layer_of("tracer") > layer_of("tracer.api")
 
 
 if __name__ == "__main__":
