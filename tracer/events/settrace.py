@@ -1,0 +1,96 @@
+"""FunctionStarts by `sys.settrace`: on every Python, at a price for all of it while something is watched.
+
+A trace function that is there already is chained: it sees every event as before, and its local trace functions are
+used. One that is set later takes over, as it would without us; then nothing is seen from here, and nothing breaks.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from .starts import Watcher
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
+
+
+@dataclass(slots=True)
+class _Watched:
+    code: weakref.ref[CodeType]
+    watcher: Watcher
+    start: int
+
+
+class _Trace:
+    """The trace function itself: tells `starts` of calls, and passes all on to the one that was there before."""
+
+    def __init__(self, starts: SetTraceStarts, before: TraceFunction | None) -> None:
+        self.starts: SetTraceStarts | None = starts
+        self.before = before
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "call" and self.starts is not None:
+            self.starts._on_call(frame)
+        return None if self.before is None else self.before(frame, event, arg)
+
+
+class SetTraceStarts:
+    """See `FunctionStarts`. Sees the thread that watches first, and threads started after that."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, _Watched] = {}
+        self._trace: _Trace | None = None
+        self._trace_of_threads: _Trace | None = None
+
+    @staticmethod
+    def available() -> bool:
+        return True
+
+    def watch(self, code: CodeType, watcher: Watcher) -> None:
+        key, watched = id(code), self._watched
+
+        def gone(ref: weakref.ref[CodeType]) -> None:
+            if key in watched and watched[key].code is ref:
+                del watched[key]
+
+        watched[key] = _Watched(weakref.ref(code, gone), watcher, _start_offset(code))
+        if self._trace is None:
+            self._trace = _Trace(self, sys.gettrace())
+            self._trace_of_threads = _Trace(self, threading.gettrace())
+            threading.settrace(self._trace_of_threads)
+            sys.settrace(self._trace)
+
+    def forget(self, code: CodeType) -> None:
+        self._watched.pop(id(code), None)
+
+    def close(self) -> None:
+        if self._trace is None or self._trace_of_threads is None:
+            return
+        # Whoever chained us goes on through us: from now on that only passes things on.
+        self._trace.starts = self._trace_of_threads.starts = None
+        if sys.gettrace() is self._trace:
+            sys.settrace(self._trace.before)
+        if threading.gettrace() is self._trace_of_threads:
+            threading.settrace(self._trace_of_threads.before)  # type: ignore[arg-type]
+        self._trace = self._trace_of_threads = None
+        self._watched.clear()
+
+    def _on_call(self, frame: FrameType) -> None:
+        watched = self._watched.get(id(frame.f_code))
+        # A generator that goes on is a "call" too, at a later RESUME.
+        if watched is not None and frame.f_lasti == watched.start and watched.watcher(frame.f_code, frame):
+            self._watched.pop(id(frame.f_code), None)
+
+
+def _start_offset(code: CodeType) -> int:
+    """Where the first RESUME stands: there a frame is when its start is traced."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RESUME":
+            return instruction.offset
+    raise ValueError(f"{code.co_qualname} has no RESUME")
