@@ -1,0 +1,175 @@
+"""What one capture shares among its frames: graph, guards, held constants, known objects, and the log of changes.
+
+Values and opcode handlers reach everything above them through this object. Nothing here knows an opcode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import CannotUndo, GraphBreak, UserLine
+from ..graph.builder import GraphBuilder, GraphTensor
+from ..graph.capture import Request
+from ..guards import GuardSet, Kind
+from ..sources import Held, Source
+from ..values.base import Lazy, Mutable, Raised, Value, build
+from ..values.constants import constant
+from ..values.exceptions import ExceptionValue
+
+if TYPE_CHECKING:
+    from .frame import Frame
+
+#: instructions and items that one capture may read before it gives up (an endless loop over Python values, say)
+BUDGET = 200_000
+#: frames of the user's program that may be inlined into each other
+MAX_DEPTH = 60
+
+Mark = tuple[int, Any, Any]
+
+
+class Context:
+    """The state of one capture."""
+
+    def __init__(self, request: Request, run_inline: Callable[..., Value]) -> None:
+        self.request = request
+        self.graph = GraphBuilder(dynamic=request.dynamic)
+        self.guards = GuardSet()
+        self.frames: list[Frame] = []
+        self.inlined: list[CodeType] = []
+        #: for each graph input, in order: its source
+        self.inputs: dict[int, Source] = {}
+        #: live mutable values from outside that were changed, in the order of their first change
+        self.changed: dict[int, Mutable] = {}
+        self._run_inline = run_inline
+        self._held: dict[int, Held] = {}
+        self._held_names: set[str] = set()
+        self._known: dict[int, tuple[object, Value]] = {}
+        self._tensors: dict[int, Value] = {}
+        self._journal: list[Callable[[], object]] = []
+        self._left = BUDGET
+
+    # objects from outside -------------------------------------------------------------------------------------------
+    def wrap(self, obj: object, source: Source) -> Value:
+        """A value for an object from outside that adds no guard before it is looked at."""
+        return Lazy(obj, source)
+
+    def real(self, value: Value) -> Value:
+        """The value itself, with its guards, for one that was not looked at before."""
+        if value.__class__ is not Lazy:
+            return value
+        if value.value is None:
+            value.value = self._realise(value)
+            self._journal.append(lambda: setattr(value, "value", None))
+        return value.value
+
+    def _realise(self, lazy: Lazy) -> Value:
+        source = lazy.source
+        assert source is not None
+        known = self._known.get(id(lazy.object))
+        if known is not None:
+            value = known[1]
+            if value.source is not None and value.source != source:
+                self.guard(Kind.ALIAS, source, value.source)
+            return value
+        value = build(self, lazy.object, source)
+        if getattr(value, "has_identity", False):
+            self.know(lazy.object, value)
+        return value
+
+    def know(self, obj: object, value: Value) -> None:
+        """From now on this object, wherever it is found, is this value."""
+        self._known[id(obj)] = (obj, value)
+        self._journal.append(lambda: self._known.pop(id(obj)))
+
+    def hold(self, obj: object, hint: str = "") -> Held:
+        """A constant of the region. The name is made from the hint or the object's own name."""
+        held = self._held.get(id(obj))
+        if held is None:
+            stem = re.sub(r"\W", "_", hint or getattr(obj, "__name__", None) or type(obj).__name__)
+            name, n = f"k_{stem}", 2
+            while name in self._held_names:
+                name, n = f"k_{stem}_{n}", n + 1
+            self._held_names.add(name)
+            held = self._held[id(obj)] = Held(name, obj)
+        return held
+
+    def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
+        """Ask that this still holds at run time; a value without a source needs no guard."""
+        if source is not None and source.__class__ is not Held:
+            self.guards.add(kind, source, expected, self.here())
+
+    # tensors --------------------------------------------------------------------------------------------------------
+    def tensor(self, graph_tensor: GraphTensor, make: Callable[[GraphTensor], Value]) -> Value:
+        """The one value for a tensor of the graph."""
+        value = self._tensors.get(id(graph_tensor))
+        if value is None:
+            value = self._tensors[id(graph_tensor)] = make(graph_tensor)
+            value.born = self.root_index()
+        return value
+
+    # changes --------------------------------------------------------------------------------------------------------
+    def change(self, value: Mutable, content: Any) -> None:
+        """Give a mutable value another content; a rollback gives back the old one."""
+        old = value.content
+        first = value.source is not None and id(value) not in self.changed
+        if first:
+            self.changed[id(value)] = value
+
+        def undo() -> None:
+            value.content = old
+            if first:
+                del self.changed[id(value)]
+
+        self._journal.append(undo)
+        value.content = content
+
+    def born(self, value: Any) -> Any:
+        """Note where a new object was made: a break that cannot rebuild it must come before that."""
+        value.born = self.root_index()
+        return value
+
+    def on_rollback(self, undo: Callable[[], object]) -> None:
+        self._journal.append(undo)
+
+    def mark(self) -> Mark:
+        return len(self._journal), self.guards.mark(), self.graph.mark()
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since the mark. Raises CannotUndo, with nothing undone, where that cannot be had."""
+        journal, guards, graph = mark
+        if not self.graph.can_undo(graph):
+            raise CannotUndo("something was done to a fake tensor or to torch's state that a mark cannot undo")
+        while len(self._journal) > journal:
+            self._journal.pop()()
+        self.guards.rollback(guards)
+        self.graph.rollback(graph)
+
+    # where we are ---------------------------------------------------------------------------------------------------
+    def here(self) -> UserLine | None:
+        return self.frames[-1].user_line() if self.frames else None
+
+    def user_stack(self) -> tuple[UserLine, ...]:
+        return tuple(frame.user_line() for frame in self.frames)
+
+    def root_index(self) -> int:
+        """The root instruction that is being read."""
+        return self.frames[0].unit if self.frames else -1
+
+    def spend(self, n: int) -> None:
+        self._left -= n
+        if self._left < 0:
+            raise GraphBreak("capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real")
+
+    # calls ----------------------------------------------------------------------------------------------------------
+    def inline(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Interpret a call of a Python function."""
+        if len(self.frames) >= MAX_DEPTH:
+            raise GraphBreak("calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep")
+        return self._run_inline(self, function, args, kwargs)
+
+    def raise_(self, exception: BaseException) -> NoReturn:
+        """The user's code raises this builtin exception here, with just these arguments."""
+        raise Raised(ExceptionValue(type(exception), [constant(argument) for argument in exception.args]))

@@ -1,0 +1,1 @@
+"""Values: the interpreter's stand-ins for Python objects, one file per family."""

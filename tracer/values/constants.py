@@ -1,0 +1,252 @@
+"""Plain Python values: numbers, strings, None, dtypes, ...
+
+A constant from outside carries its source, and nothing is guarded but its type until something depends on its value.
+Arithmetic on such numbers gives constants whose source is the expression (`self.step + 1`), so that a counter which is
+only counted, printed or stored never recompiles; `if self.step % 10 == 0` guards the truth of that expression.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Callable
+from types import EllipsisType, NoneType, NotImplementedType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import GraphBreak
+from ..guards import Kind
+from ..sources import Literal, Operation, Source, depth
+from .base import Raised, Value, wraps
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+#: numbers whose arithmetic is pure and may be repeated at run time
+NUMBERS = (int, float, bool)
+LITERALS = (int, float, bool, str, bytes, complex, NoneType, EllipsisType)
+TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+#: an expression over numbers from outside may get this deep before its value is guarded instead
+MAX_EXPRESSION_DEPTH = 12
+#: integers above this many bits are not computed at capture: `10 ** 10 ** 10` must not hang it
+MAX_BITS = 4096
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+#: operators that may be repeated in a guard or an exit: they cannot raise and stay small
+_REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
+
+
+class ConstantValue(Value):
+    """An immutable Python object whose value is known at capture. Two of them are one object if their values are."""
+
+    __slots__ = ("value",)
+
+    kind = "constant"
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.value!r}" if self.source is None else f"{self.source} ({self.value!r})"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.value)
+
+    def as_python(self, ctx: Context) -> Any:
+        if self.source is not None:
+            if type(self.value) is bool and isinstance(self.source, Operation):
+                ctx.guard(Kind.EXPRESSION, self.source, self.value)
+            else:
+                ctx.guard(Kind.EQUALS, self.source, self.value)
+        return self.value
+
+    def truth(self, ctx: Context) -> bool:
+        if self.source is not None and type(self.value) in NUMBERS:
+            if type(self.value) is bool:
+                ctx.guard(Kind.EXPRESSION, self.source, self.value)
+            else:
+                ctx.guard(Kind.TRUTHY if self.value else Kind.FALSY, self.source)
+            return bool(self.value)
+        return bool(self.as_python(ctx))
+
+    def key(self, ctx: Context) -> object:
+        return self.as_python(ctx)
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        if not isinstance(other, ConstantValue) or type(self.value) is not type(other.value):
+            return False
+        if self.value is None or isinstance(self.value, (bool, EllipsisType, enum.Enum, *TORCH_CONSTANTS)):
+            return bool(self.as_python(ctx) == other.as_python(ctx))
+        # Whether two equal numbers or strings are one object is CPython's business: sure only for small integers.
+        if type(self.value) is int and -5 <= self.value <= 256:
+            return bool(self.as_python(ctx) == other.as_python(ctx))
+        if type(self.value) is type(other.value) and self.as_python(ctx) != other.as_python(ctx):
+            return False
+        self.refuse("identity", "compare equal immutable objects with ==")
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        value = self.as_python(ctx)
+        if isinstance(value, NoneType) or not hasattr(value, name):
+            return call_pure(ctx, getattr, value, name)
+        found = getattr(value, name)
+        if callable(found) and getattr(found, "__self__", None) is value:
+            return ConstantMethod(self, name)
+        if is_constant(found):
+            return ConstantValue(found)
+        self.refuse(f"attribute .{name}")
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        return call_pure(ctx, operator.getitem, self.as_python(ctx), key.as_python(ctx))
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        return call_pure(ctx, operator.contains, self.as_python(ctx), item.as_python(ctx))
+
+    def length(self, ctx: Context) -> Value:
+        return call_pure(ctx, len, self.as_python(ctx))
+
+    def unpack(self, ctx: Context) -> list[Value]:
+        value = self.as_python(ctx)
+        if not isinstance(value, (str, bytes)):
+            call_pure(ctx, iter, value)
+        return [ConstantValue(item) for item in value]
+
+    def unary(self, ctx: Context, op: str) -> Value:
+        if self.source is not None and type(self.value) in NUMBERS and op != "~":
+            return ConstantValue(UNARY[op](self.value), Operation(op, None, self.source))
+        return call_pure(ctx, UNARY[op], self.as_python(ctx))
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if not isinstance(other, ConstantValue):
+            return None
+        source = expression(self, op, other)
+        if source is not None:
+            return ConstantValue(BINARY[op](self.value, other.value), source)
+        left, right = self.as_python(ctx), other.as_python(ctx)
+        if op in ("**", "<<", "*") and type(left) is int and type(right) is int and _too_big(op, left, right):
+            self.refuse("huge integer")
+        return call_pure(ctx, BINARY[op], left, right)
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if not isinstance(other, ConstantValue):
+            return None
+        source = expression(self, op, other)
+        if source is not None:
+            return ConstantValue(COMPARE[op](self.value, other.value), source)
+        return call_pure(ctx, COMPARE[op], self.as_python(ctx), other.as_python(ctx))
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return call_pure(ctx, self.as_python(ctx))
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.constant(self.value)
+
+
+class ConstantMethod(Value):
+    """A bound method of a constant: pure, so it is called at capture when its arguments are constants too."""
+
+    __slots__ = ("name", "receiver")
+
+    kind = "method"
+
+    def __init__(self, receiver: ConstantValue, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        arguments = [ctx.real(a).as_python(ctx) for a in args]
+        named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
+        return call_pure(ctx, getattr(self.receiver.as_python(ctx), self.name), *arguments, **named)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.text(self.receiver)}.{self.name}"
+
+
+def expression(left: ConstantValue, op: str, right: ConstantValue) -> Source | None:
+    """The expression `left op right` where it depends on a number from outside and may be repeated at run time."""
+    if left.source is None and right.source is None:
+        return None
+    if type(left.value) not in NUMBERS or type(right.value) not in NUMBERS or op not in _REPEATABLE:
+        # a remainder or quotient by a number that is known and not zero cannot raise
+        known_divisor = op in ("%", "//", "/") and right.source is None and right.value and type(right.value) in NUMBERS
+        if not (known_divisor and type(left.value) is int and type(right.value) is int and abs(left.value) < 2**53):
+            return None
+        if op == "/":
+            return None
+    if op in "&|^" and float in (type(left.value), type(right.value)):
+        return None
+    source = Operation(op, left.source or Literal(left.value), right.source or Literal(right.value))
+    return source if depth(source) <= MAX_EXPRESSION_DEPTH else None
+
+
+def _too_big(op: str, left: int, right: int) -> bool:
+    if op == "**":
+        return right > 0 and left.bit_length() * right > MAX_BITS
+    return op == "<<" and left.bit_length() + right > MAX_BITS
+
+
+def is_constant(obj: object) -> bool:
+    """Is the object an immutable one that a region may hold as it is?"""
+    if isinstance(obj, enum.Enum) or type(obj) in LITERALS or isinstance(obj, TORCH_CONSTANTS):
+        return True
+    return type(obj) is NotImplementedType or (
+        type(obj) in (tuple, frozenset) and all(is_constant(item) for item in obj)  # type: ignore[attr-defined]
+    )
+
+
+def constant(obj: object) -> ConstantValue:
+    return ConstantValue(obj)
+
+
+def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | None = None) -> Value:
+    """The value for a fresh object that a pure function gave at capture; `leaf` makes the values of its parts."""
+    maker = PYTHON_RESULTS.get(type(obj))
+    if maker is None:
+        maker = next((PYTHON_RESULTS[base] for base in type(obj).__mro__[1:-1] if base in PYTHON_RESULTS), None)
+    if maker is not None:
+        return maker(ctx, obj, leaf or from_python)
+    if not is_constant(obj):
+        raise GraphBreak("result of an unsupported type", f"{type(obj).__module__}.{type(obj).__qualname__}", "")
+    return ConstantValue(obj)
+
+
+#: how a pure function's result of this type becomes a value: maker(ctx, object, leaf); families of containers register here
+PYTHON_RESULTS: dict[type, Callable[[Context, Any, Callable[[Context, Any], Value]], Value]] = {}
+
+
+def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Value:
+    """Call a pure function on known objects; what it raises, the user's code raises."""
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        ctx.raise_(error)
+    return from_python(ctx, result)
+
+
+@wraps(int, float, bool, str, bytes, complex, NoneType, EllipsisType, NotImplementedType)
+@wraps(torch.dtype, torch.device, torch.layout, torch.memory_format)
+def build_constant(ctx: Context, obj: Any, source: Source) -> Value:
+    if type(obj) in NUMBERS or type(obj) is str:
+        ctx.guard(Kind.TYPE, source, type(obj))
+        return ConstantValue(obj, source)
+    ctx.guard(Kind.EQUALS, source, obj)
+    return ConstantValue(obj, source)
+
+
+@wraps(enum.Enum, family=True)
+def build_enum(ctx: Context, obj: enum.Enum, source: Source) -> Value:
+    ctx.guard(Kind.IS, source, obj)
+    return ConstantValue(obj, source)
+
+
+__all__ = ["ConstantValue", "Raised", "call_pure", "constant", "from_python", "is_constant"]

@@ -1,0 +1,263 @@
+"""Tensors: placeholders and results of the graph under construction."""
+
+from __future__ import annotations
+
+import operator as op
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import GraphBreak
+from ..graph.builder import GraphTensor
+from ..guards import Kind
+from ..sources import Source
+from .base import Value, wraps
+from .constants import ConstantValue, constant, from_python
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+BINARY_TARGETS: dict[str, Any] = {
+    "+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv, "//": op.floordiv, "%": op.mod, "**": op.pow,
+    "@": op.matmul, "<<": op.lshift, ">>": op.rshift, "&": op.and_, "|": op.or_, "^": op.xor,
+    "+=": op.iadd, "-=": op.isub, "*=": op.imul, "/=": op.itruediv, "//=": op.ifloordiv, "%=": op.imod, "**=": op.ipow,
+    "@=": op.imatmul, "<<=": op.ilshift, ">>=": op.irshift, "&=": op.iand, "|=": op.ior, "^=": op.ixor,
+    "<": op.lt, "<=": op.le, "==": op.eq, "!=": op.ne, ">": op.gt, ">=": op.ge, "[]": op.getitem, "[]=": op.setitem,
+}  # fmt: skip
+UNARY_TARGETS: dict[str, Any] = {"-": op.neg, "+": op.pos, "~": op.invert}
+
+#: attributes that the fake tensor knows and the TENSOR guard covers
+METADATA = frozenset(
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta itemsize nbytes is_leaf "
+    "is_mps is_xpu is_mkldnn is_nested names is_sparse_csr is_xla is_ipu is_vulkan is_maia is_mtia".split()
+)
+#: attributes that are operators
+OPERATOR_ATTRIBUTES = frozenset(["T", "mT", "H", "mH", "real", "imag", "data"])
+#: methods whose result depends on the metadata alone
+METADATA_METHODS = frozenset(
+    "size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size "
+    "storage_offset get_device is_conj is_neg is_inference is_same_size type".split()
+)
+#: methods that need the tensor's values or leave torch: each a break with its own hint
+BREAKING_METHODS = {
+    "item": ("reading a tensor's value", ".item()", "keep it a tensor, or read it outside of the compiled function"),
+    "tolist": ("reading a tensor's value", ".tolist()", "keep it a tensor, or read it outside of the compiled function"),
+    "__bool__": ("branch on a tensor's value", "bool()", "use torch.where, or let both branches be compiled"),
+    "__int__": ("reading a tensor's value", "int()", "keep it a tensor"),
+    "__float__": ("reading a tensor's value", "float()", "keep it a tensor"),
+    "__index__": ("reading a tensor's value", "an index", "keep it a tensor"),
+    "numpy": ("leaving torch", ".numpy()", "use torch operators instead"),
+    "__array__": ("leaving torch", "numpy", "use torch operators instead"),
+    "data_ptr": ("reading a tensor's address", ".data_ptr()", ""),
+    "untyped_storage": ("reading a tensor's storage", ".untyped_storage()", ""),
+    "storage": ("reading a tensor's storage", ".storage()", ""),
+    "backward": ("backward()", "it runs the autograd engine", "call it outside; forward and backward are compiled all the same"),
+    "register_hook": ("tensor hook", ".register_hook()", ""),
+    "register_post_accumulate_grad_hook": ("tensor hook", "", ""),
+    "set_": ("storage swap", ".set_()", ""),
+    "resize_": ("in-place resize", ".resize_()", ""),
+    "share_memory_": ("shared memory", "", ""),
+    "requires_grad_": ("requires_grad_()", "it changes a tensor's autograd state in place", "call it outside"),
+    "retain_grad": ("retain_grad()", "", "call it outside of the compiled function"),
+    "__deepcopy__": ("copy of a tensor object", "", ""),
+    "__reduce_ex__": ("pickling a tensor", "", ""),
+    "cpu_": ("", "", ""),
+}
+
+
+class TensorValue(Value):
+    """A tensor of the graph. Metadata comes from its fake tensor; everything else becomes a node."""
+
+    __slots__ = ("graph_tensor",)
+
+    kind = "tensor"
+    has_identity = True
+
+    def __init__(self, graph_tensor: GraphTensor, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.graph_tensor = graph_tensor
+
+    @property
+    def fake(self) -> torch.Tensor:
+        return self.graph_tensor.fake
+
+    def __str__(self) -> str:
+        shape = ", ".join(map(str, self.fake.shape))
+        return f"tensor {self.source or self.graph_tensor.node.name} [{shape}]"
+
+    def python_type(self, ctx: Context) -> type:
+        fake = self.fake
+        return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+
+    def truth(self, ctx: Context) -> bool:
+        raise GraphBreak("branch on a tensor's value", str(self), "use torch.where, or let both branches be compiled")
+
+    def key(self, ctx: Context) -> object:
+        return self
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "shape":
+            return from_python(ctx, self.fake.shape)
+        if name in METADATA:
+            return constant(getattr(self.fake, name))
+        if name in OPERATOR_ATTRIBUTES:
+            return call_graph(ctx, getattr, [self, constant(name)], {})
+        if name == "grad":
+            return self._grad(ctx)
+        if name == "__class__":
+            return ctx.wrap(self.python_type(ctx), ctx.hold(self.python_type(ctx)))
+        if not hasattr(torch.Tensor, name):
+            return self._own_attribute(ctx, name)
+        if not callable(getattr(torch.Tensor, name)):
+            self.refuse(f"attribute .{name}")
+        return TensorMethod(self, name)
+
+    def _grad(self, ctx: Context) -> Value:
+        if self.source is None:
+            if not self.fake.requires_grad or not self.fake.is_leaf:
+                return constant(None)
+            self.refuse("attribute .grad")
+        real = ctx.graph.real_of(self.graph_tensor)
+        return ctx.wrap_attribute(real, self, "grad")
+
+    def _own_attribute(self, ctx: Context, name: str) -> Value:
+        """An attribute that the user (or a library) put on the tensor object."""
+        real = ctx.graph.real_of(self.graph_tensor) if self.source is not None else None
+        if real is None:
+            self.refuse(f"attribute .{name}")
+        if name in vars(real):
+            return ctx.wrap_attribute(real, self, name)
+        raise GraphBreak("missing attribute of a tensor", name, "")
+
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        self.refuse(f"setting attribute .{name}", "set it outside of the compiled function")
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        return call_graph(ctx, BINARY_TARGETS["[]"], [self, key], {})
+
+    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
+        call_graph(ctx, BINARY_TARGETS["[]="], [self, key, value], {})
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        raise GraphBreak("branch on a tensor's value", f"`in` of {self}", "use (x == y).any() as a tensor")
+
+    def length(self, ctx: Context) -> Value:
+        if not self.fake.ndim:
+            ctx.raise_(TypeError("len() of a 0-d tensor"))
+        return constant(self.fake.shape[0])
+
+    def unpack(self, ctx: Context) -> list[Value]:
+        if not self.fake.ndim:
+            ctx.raise_(TypeError("iteration over a 0-d tensor"))
+        result = ctx.real(call_graph(ctx, torch.Tensor.unbind, [self], {}))
+        return result.unpack(ctx)
+
+    def unary(self, ctx: Context, op: str) -> Value:
+        return call_graph(ctx, UNARY_TARGETS[op], [self], {})
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if not isinstance(other, (TensorValue, ConstantValue)):
+            return None
+        return call_graph(ctx, BINARY_TARGETS[op + "=" if inplace else op], [self, other], {})
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if not isinstance(other, ConstantValue):
+            return None
+        return call_graph(ctx, BINARY_TARGETS[op], [other, self], {})
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if not isinstance(other, (TensorValue, ConstantValue)):
+            return None
+        return call_graph(ctx, BINARY_TARGETS[op], [self, other], {})
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.tensor(self)
+
+
+class TensorMethod(Value):
+    """`tensor.name`, about to be called."""
+
+    __slots__ = ("name", "tensor")
+
+    kind = "tensor method"
+
+    def __init__(self, tensor: TensorValue, name: str) -> None:
+        super().__init__()
+        self.tensor, self.name = tensor, name
+
+    def __str__(self) -> str:
+        return f"{self.tensor}.{self.name}"
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        name = self.name
+        if name in BREAKING_METHODS:
+            raise GraphBreak(*BREAKING_METHODS[name])
+        if name in METADATA_METHODS:
+            return self._metadata(ctx, args, kwargs)
+        if name.startswith("__"):
+            return call_graph(ctx, getattr(torch.Tensor, name), [self.tensor, *args], kwargs)
+        if name == "__len__":
+            return self.tensor.length(ctx)
+        return call_graph(ctx, name, [self.tensor, *args], kwargs, method=True)
+
+    def _metadata(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "type" and (args or kwargs):
+            return call_graph(ctx, self.name, [self.tensor, *args], kwargs, method=True)
+        arguments = [ctx.real(a).as_python(ctx) for a in args]
+        named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
+        try:
+            result = getattr(self.tensor.fake, self.name)(*arguments, **named)
+        except (IndexError, TypeError, RuntimeError) as error:
+            ctx.raise_(error)
+        return from_python(ctx, result)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.text(self.tensor)}.{self.name}"
+
+
+def to_graph(ctx: Context, value: Value) -> Any:
+    """The argument that the graph records for a value: a GraphTensor, a Python constant, or a structure of such."""
+    value = ctx.real(value)
+    if isinstance(value, TensorValue):
+        return value.graph_tensor
+    if isinstance(value, ConstantValue):
+        return value.as_python(ctx)
+    argument = getattr(value, "graph_argument", None)
+    if argument is None:
+        raise GraphBreak("argument of an operator", f"{value} cannot be part of a graph", "pass tensors and plain values")
+    return argument(ctx)
+
+
+def from_graph(ctx: Context, result: Any) -> Value:
+    """The value for what a graph operator gave: tensors are placeholders, the rest plain values."""
+    if isinstance(result, GraphTensor):
+        return ctx.tensor(result, TensorValue)
+    if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise GraphBreak("size that depends on a tensor's values", str(result), "")
+    return from_python(ctx, result, from_graph)
+
+
+def call_graph(
+    ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], *, method: bool = False
+) -> Value:
+    """Record a call of an operator and give its result."""
+    arguments = tuple([to_graph(ctx, a) for a in args])
+    named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
+    return from_graph(ctx, ctx.graph.call(target, arguments, named, method=method))
+
+
+@wraps(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
+    if obj.is_sparse or obj.is_quantized or obj.is_nested or obj.layout not in (torch.strided,):
+        raise GraphBreak("sparse, quantised or nested tensor", str(source), "")
+    ctx.guard(Kind.TENSOR, source, obj)
+    graph_tensor = ctx.graph.add_input(obj, str(source))
+    ctx.inputs[id(graph_tensor)] = source
+    value = TensorValue(graph_tensor, source)
+    return ctx.tensor(graph_tensor, lambda _: value)
+
+
+@wraps(torch.Tensor, family=True)
+def build_tensor_subclass(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
+    raise GraphBreak("tensor subclass", f"{type(obj).__name__} from {source}", "")
