@@ -1,0 +1,232 @@
+"""A code object -> canonical instructions, the same on every Python (ARCHITECTURE.md, "Canonical instructions").
+
+Above `versions`, `instructions`, `lowering` and `analysis`; all that reads bytecode, captures included, reads what this
+file gives. `co_code` never shows specialised or instrumented instructions, so it does not matter here what runs or
+watches a function.
+"""
+from __future__ import annotations
+
+import inspect
+import opcode
+import weakref
+from itertools import count
+from types import CodeType
+from typing import Any
+
+from . import versions
+from .instructions import CANONICAL_OPNAMES, JUMP_OPNAMES, DecodeError, Handler, Instruction, Positions
+from .lowering import LOWERINGS, SUPER_INSTRUCTIONS, Lowering, Names, Pieces, refuse
+
+__all__ = ["CANONICAL_OPNAMES", "DecodeError", "Decoded", "Handler", "Instruction", "decode"]
+
+#: What `co_code` may hold: no pseudo-instruction of the compiler, nothing instrumented.
+REAL_OPCODES = {name: op for name, op in opcode.opmap.items() if op < 256 and not name.startswith("INSTRUMENTED_")}
+_EXTENDED_ARG = REAL_OPCODES["EXTENDED_ARG"]
+_RESUME = REAL_OPCODES["RESUME"]
+_CALL = REAL_OPCODES["CALL"]
+_KW_NAMES = REAL_OPCODES.get("KW_NAMES")
+_PUSH_NULL = REAL_OPCODES["PUSH_NULL"]
+_CALL_FUNCTION_EX = REAL_OPCODES["CALL_FUNCTION_EX"]
+_PREFIXES = frozenset(REAL_OPCODES[name] for name in versions.CALL_PREFIXES if name in REAL_OPCODES)
+_LOWERINGS: list[Lowering] = [LOWERINGS.get(name) or refuse(name) for name in opcode.opname[:256]]
+_SUPER: dict[int, tuple[Lowering, Lowering]] = {
+    REAL_OPCODES[name]: (LOWERINGS[first], LOWERINGS[second])
+    for name, (first, second) in SUPER_INSTRUCTIONS.items()
+    if name in REAL_OPCODES
+}
+#: Jump -> whether it goes back. Each counts from behind its own caches. (3.14's END_ASYNC_FOR never jumps: its
+#: argument is for monitoring.)
+_JUMPS: dict[int, bool] = {
+    op: "BACKWARD" in name for name, op in REAL_OPCODES.items() if op in opcode.hasjrel and name != "END_ASYNC_FOR"
+}
+#: FOR_ITER and SEND jump behind what stands at their targets: canonically they drop the iterator themselves.
+_AT_TARGET: dict[int, tuple[int, ...]] = {
+    REAL_OPCODES["FOR_ITER"]: tuple(REAL_OPCODES[name] for name in versions.FOR_END),
+    REAL_OPCODES["SEND"]: tuple(REAL_OPCODES[name] for name in versions.SEND_END),
+}
+
+
+class _Walk:
+    """One pass over a code object's instructions, and what it has found so far."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.names = Names(code)
+        self.pieces: list[tuple[str, Any]] = []
+        self.units: list[int] = []
+        self.offsets: list[int] = []
+        #: Offset at which a unit starts, prefixes and EXTENDED_ARG included -> its first canonical index.
+        self.unit_at: dict[int, int] = {}
+        self.jumps: list[tuple[int, int]] = []
+        self.start = -1
+
+    def run(self) -> None:
+        body = self.code.co_code
+        end = len(body)
+        begin = offset = extended = previous = 0
+        prefix = -1
+        keywords: tuple[str, ...] | None = None
+        while offset < end:
+            op, arg = body[offset], body[offset + 1] | extended
+            if op == _EXTENDED_ARG:
+                extended = arg << 8
+                offset += 2
+                continue
+            behind = offset + 2
+            while behind < end and not body[behind]:  # CACHE is opcode 0
+                behind += 2
+            self.unit_at[begin] = len(self.pieces)
+            if op in _PREFIXES:
+                prefix = offset if prefix < 0 else prefix
+                keywords = self.names.consts[arg] if op == _KW_NAMES else keywords
+            elif op in _SUPER:
+                first, second = _SUPER[op]
+                self.add(first(arg >> 4, self.names), offset)
+                self.add(second(arg & 15, self.names), offset)
+            else:
+                if op == _CALL and keywords is not None:
+                    pieces: Pieces = (("LOAD_CONST", keywords), ("CALL_KW", arg))
+                elif op == _CALL_FUNCTION_EX and versions.CALL_FUNCTION_EX_TAKES_NULL:
+                    has_keywords = previous != _PUSH_NULL
+                    call = ("CALL_FUNCTION_EX", has_keywords)
+                    pieces = (call,) if has_keywords else (("POP_TOP", None), call)
+                else:
+                    pieces = _LOWERINGS[op](arg, self.names)
+                if op in _JUMPS:
+                    self.jump(op, pieces, behind - 2 * arg if _JUMPS[op] else behind + 2 * arg)
+                self.add(pieces, offset if prefix < 0 else prefix)
+                prefix, keywords = -1, None
+                if op == _RESUME and self.start < 0:
+                    self.start = len(self.pieces)
+            previous = op
+            begin = offset = behind
+            extended = 0
+        self.unit_at[end] = len(self.pieces)
+
+    def add(self, pieces: Pieces, offset: int) -> None:
+        unit = len(self.pieces)
+        for _ in pieces:
+            self.units.append(unit)
+            self.offsets.append(offset)
+        self.pieces += pieces
+
+    def jump(self, op: int, pieces: Pieces, target: int) -> None:
+        body = self.code.co_code
+        for expected in _AT_TARGET.get(op, ()):
+            if target >= len(body) or body[target] != expected:
+                raise self.error(f"no {opcode.opname[expected]} at offset {target}, the target of {opcode.opname[op]}")
+            target += 2
+        index = len(self.pieces)
+        for distance, (opname, _) in enumerate(pieces):
+            if opname in JUMP_OPNAMES:
+                self.jumps.append((index + distance, target))
+
+    def at(self, offset: int) -> int:
+        index = self.unit_at.get(offset)
+        if index is None:
+            raise self.error(f"no instruction at offset {offset}")
+        return index
+
+    def error(self, message: str) -> DecodeError:
+        return DecodeError(f"{self.code.co_qualname} ({self.code.co_filename}:{self.code.co_firstlineno}): {message}")
+
+    def instructions(self) -> tuple[Instruction, ...]:
+        targets: list[int | None] = [None] * len(self.pieces)
+        for index, offset in self.jumps:
+            targets[index] = self.at(offset)
+        every: list[Positions] = list(self.code.co_positions())
+        positions = [every[offset >> 1] for offset in self.offsets]
+        opnames = [piece[0] for piece in self.pieces]
+        args = [piece[1] for piece in self.pieces]
+        return tuple(map(Instruction, count(), opnames, args, targets, self.units, self.offsets, positions))
+
+    def handlers(self) -> tuple[Handler, ...]:
+        return tuple(
+            Handler(self.at(start), self.at(end), self.at(target), depth, lasti)
+            for start, end, target, depth, lasti in exception_table(self.code)
+        )
+
+
+def exception_table(code: CodeType) -> list[tuple[int, int, int, int, bool]]:
+    """(start, end, target, depth, lasti) in bytes, end exclusive; in the code they are numbers of six-bit digits."""
+    numbers: list[int] = []
+    number = 0
+    for byte in code.co_exceptiontable:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            numbers.append(number)
+            number = 0
+    entries = zip(*(iter(numbers),) * 4, strict=True)
+    return [
+        (2 * start, 2 * (start + size), 2 * target, rest >> 1, bool(rest & 1))
+        for start, size, target, rest in entries
+    ]
+
+
+class Decoded:
+    """A code object's canonical instructions. Made by `decode`; what is worked out about it is kept with it."""
+
+    __slots__ = ("_shared", "arguments", "cells", "code", "free", "handlers", "instructions", "slots", "start")
+
+    def __init__(self, code: CodeType, shared: _Shared) -> None:
+        self.code = code
+        self._shared = shared
+        self.instructions = shared.instructions
+        self.handlers = shared.handlers
+        #: Where the start entry stands: behind the first RESUME.
+        self.start = shared.start
+        #: The frame's slots in order (an argument that is a cell has one).
+        self.slots = shared.slots
+        #: Names that are bound when the function starts (those that are in `cells` too move into their cells).
+        self.arguments = shared.arguments
+        self.cells, self.free = code.co_cellvars, code.co_freevars
+
+    def handler_at(self, index: int) -> Handler | None:
+        return self._shared.handler_of[index]
+
+    def index_at(self, offset: int) -> int:
+        """The unit that starts at an offset of `co_code` (or at the EXTENDED_ARG or KW_NAMES in front of it)."""
+        return self._shared.unit_at[offset]
+
+    def unit_starts(self) -> list[int]:
+        return sorted({instruction.unit for instruction in self.instructions})
+
+    def __repr__(self) -> str:
+        return f"<Decoded {self.code.co_qualname}: {len(self.instructions)} instructions>"
+
+
+class _Shared:
+    """What every Decoded of one code object shares. It must not hold the code, so that a dropped one is freed."""
+
+    def __init__(self, code: CodeType) -> None:
+        walk = _Walk(code)
+        walk.run()
+        if walk.start < 0:
+            raise walk.error("no RESUME")
+        self.start, self.unit_at, self.slots = walk.start, walk.unit_at, walk.names.slots
+        self.instructions = walk.instructions()
+        self.handlers = walk.handlers()
+        self.handler_of: list[Handler | None] = [None] * len(self.instructions)
+        for handler in self.handlers:
+            self.handler_of[handler.start:handler.end] = [handler] * (handler.end - handler.start)
+        self.arguments = arguments(code)
+
+
+def arguments(code: CodeType) -> tuple[str, ...]:
+    collected = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + collected]
+
+
+#: id(code) -> (the code, weakly; what its Decodeds share). By identity: `code == code.replace()`.
+_cache: dict[int, tuple[weakref.ref[CodeType], _Shared]] = {}
+
+
+def decode(code: CodeType) -> Decoded:
+    """The canonical instructions of `code`; raises DecodeError where it isn't what this Python's compiler makes."""
+    found = _cache.get(id(code))
+    if found is not None and found[0]() is code:
+        return Decoded(code, found[1])
+    shared = _Shared(code)
+    key = id(code)
+    _cache[key] = (weakref.ref(code, lambda _: _cache.pop(key, None)), shared)
+    return Decoded(code, shared)
