@@ -1,0 +1,358 @@
+"""The FX graph under construction: every recorded call runs on fake tensors and becomes a node.
+
+One builder per capture, used by one thread. It changes nothing real: no tensor, no generator. Torch's thread state that
+captured code changes (grad mode, autocast) is applied while the capture lasts, and put back by `finish` or `close`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..errors import CannotUndo, GraphBreak, InternalError
+from ..torch_private import FakeTensor, ShapeEnv, lazy_graph_module, shape_env_state
+from . import finishing
+from .arguments import PLAIN, convert
+from .failures import explained
+from .fakes import Observed, ObservingFakeMode, fake_of, metadata
+from .finishing import storage_of
+from .fx_capture import EndState, FxCapture, GraphTensor
+from .refused import refuse
+from .state import ENTER, GRAD_MODE, Entered, State
+
+__all__ = ["FxCapture", "GraphBuilder", "GraphTensor", "Mark"]
+
+#: results of calls that are answers about a tensor, not tensors
+_ANSWERS = PLAIN | {torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool, type}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point to which a builder can go back, as long as nothing irrevocable was done since."""
+
+    nodes: int
+    tensors: int
+    inputs: int
+    effects: int
+    written: int
+    constants: int
+    random: bool
+    irrevocable: int
+    shapes: tuple[int, ...]
+    state: State
+
+
+class GraphBuilder:
+    """Records calls; hands out a `GraphTensor` for each tensor, always the same one for the same tensor."""
+
+    def __init__(self, *, dynamic: bool | None = None) -> None:
+        self.dynamic = dynamic
+        self.shape_env = ShapeEnv()
+        self.fake_mode = ObservingFakeMode(self.shape_env)
+        self.graph = torch.fx.Graph()
+        self.root = torch.nn.Module()
+        self.inputs: list[GraphTensor] = []
+        #: the real tensor of each input, held as long as the capture lasts
+        self.examples: list[torch.Tensor] = []
+        self.random = False
+        self.finished = False
+        self._state = self._initial_state = State.current()
+        #: every node in the order of its creation
+        self._nodes: list[torch.fx.Node] = []
+        #: every tensor of the graph by the identity of its fake, which it keeps alive, in the order of creation
+        self._tensors: dict[int, GraphTensor] = {}
+        #: nodes that stay even if nobody uses their result
+        self._effects: list[torch.fx.Node] = []
+        #: storages that the graph writes, in the order of the first write
+        self._written: dict[int, None] = {}
+        self._constants: list[int] = []
+        self._irrevocable = 0
+
+    # inputs and constants -----------------------------------------------------------------------------------------
+    def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:
+        """A placeholder for a real tensor. The caller adds the same tensor only once."""
+        if not static:
+            raise GraphBreak("dynamic shape", source_text, "dynamic shapes are not captured yet")
+        fake = fake_of(self.fake_mode, tensor)
+        if id(fake) in self._tensors:
+            raise InternalError(f"{source_text} is an input of the graph already")
+        point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
+        with point:
+            node = self.graph.placeholder(_identifier(source_text))
+        self._nodes.append(node)
+        self.examples.append(tensor)
+        self.inputs.append(result := self._know(node, fake))
+        return result
+
+    def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
+        """A real tensor that belongs to the graph itself, and that the graph may not write."""
+        fake = fake_of(self.fake_mode, tensor)
+        known = self._tensors.get(id(fake))
+        if known is not None:
+            return known
+        name = f"_constant{len(self._constants)}"
+        self.root.register_buffer(name, tensor)
+        node = self.graph.get_attr(name)
+        self._nodes.append(node)
+        self._constants.append(storage_of(fake))
+        return self._know(node, fake)
+
+    # calls --------------------------------------------------------------------------------------------------------
+    def call(
+        self,
+        target: Callable[..., Any] | str,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        method: bool = False,
+    ) -> Any:
+        """Record a call of a function, or of a method by its name; the result has a GraphTensor for each tensor.
+
+        Raises GraphBreak where the call cannot be captured, OperatorFailed where it fails on real tensors too.
+        """
+        args = tuple(args)
+        refuse(target, args)
+        fake_args, node_args = convert(args, self._symbol)
+        fake_kwargs, node_kwargs = convert(kwargs, self._symbol) if kwargs else ({}, {})
+        observed = self.fake_mode.observed = Observed()
+        try:
+            with self.fake_mode:
+                if method:
+                    result = getattr(fake_args[0], target)(*fake_args[1:], **fake_kwargs)  # type: ignore[arg-type]
+                else:
+                    result = target(*fake_args, **fake_kwargs)  # type: ignore[operator]
+        except Exception as error:
+            self._note_writes(observed, (fake_args, fake_kwargs))
+            raise explained(error, target) from error
+        has_effect = observed.anything and self._note(observed, (fake_args, fake_kwargs))
+        known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None
+        if known is not None and not has_effect:
+            return known
+        if known is None and not self._new_tensors_in(result) and not has_effect:
+            return self._answer(target, result, (fake_args, fake_kwargs))
+        node = self.graph.create_node("call_method" if method else "call_function", target, node_args, node_kwargs)
+        self._nodes.append(node)
+        if has_effect:
+            self._effects.append(node)
+        return known if known is not None else self._distribute(result, node)
+
+    def _symbol(self, value: Any) -> Any:
+        raise GraphBreak("symbolic number as an argument", str(value), "dynamic shapes are not captured yet")
+
+    def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
+        """The result of a call that computed no tensor and changed nothing: nothing to record."""
+        if result is None or not any(_tensors_in(arguments)):
+            name = getattr(target, "__name__", target)
+            raise GraphBreak("call is no operator on tensors", str(name), "call it outside of the compiled function")
+        return self._distribute(result, None)
+
+    def _new_tensors_in(self, result: Any) -> bool:
+        """Are there tensors in it that the graph lacks? Raises GraphBreak for a result that a graph can't give."""
+        kind = result.__class__
+        if kind is FakeTensor or isinstance(result, FakeTensor):
+            return id(result) not in self._tensors
+        if kind in _ANSWERS:
+            return False
+        if isinstance(result, (tuple, list)):
+            return any([self._new_tensors_in(item) for item in result])
+        if isinstance(result, dict):
+            return any([self._new_tensors_in(item) for item in result.values()])
+        raise GraphBreak("result that a graph cannot hold", kind.__qualname__, "")
+
+    def _distribute(self, result: Any, node: torch.fx.Node | None) -> Any:
+        """The result with a GraphTensor for each tensor; `node` computes it (None: it has no new tensor)."""
+        if isinstance(result, FakeTensor):
+            known = self._tensors.get(id(result))
+            if known is None and node is not None:
+                known = self._know(node, result)
+            return known
+        if not isinstance(result, (tuple, list, dict)) or isinstance(result, torch.Size):
+            return result
+        keys = list(result) if isinstance(result, dict) else range(len(result))
+        items = [self._distribute(result[key], self._item(node, key, result[key])) for key in keys]
+        if isinstance(result, dict):
+            return dict(zip(keys, items, strict=True))
+        if type(result) in (tuple, list):
+            return type(result)(items)
+        if hasattr(result, "_fields"):
+            return type(result)(*items)
+        return type(result)(items)  # torch.return_types take one sequence
+
+    def _item(self, node: torch.fx.Node | None, key: Any, item: Any) -> torch.fx.Node | None:
+        if node is None or not self._new_tensors_in(item):
+            return None
+        child = self.graph.create_node("call_function", operator.getitem, (node, key), {})
+        self._nodes.append(child)
+        return child
+
+    def _know(self, node: torch.fx.Node, fake: FakeTensor) -> GraphTensor:
+        if fake.layout is not torch.strided:
+            raise GraphBreak("tensor without strides", str(fake.layout), "use dense tensors in compiled code")
+        node.meta["example_value"] = fake
+        tensor = self._tensors[id(fake)] = GraphTensor(node, fake)
+        return tensor
+
+    # what calls do beside their results ---------------------------------------------------------------------------
+    def _note(self, observed: Observed, arguments: Any) -> bool:
+        """Does the call do anything that lasts? Writing a tensor that it made itself is nothing of the kind."""
+        self.random |= observed.random
+        return bool(observed.written and self._note_writes(observed, arguments)) or observed.random or observed.effect
+
+    def _note_writes(self, observed: Observed, arguments: Any) -> bool:
+        given = {storage_of(tensor) for tensor in _tensors_in(arguments)} if observed.written else set()
+        wrote = False
+        for tensor, before, constant in observed.written:
+            storage = storage_of(tensor)
+            if storage not in given:
+                continue
+            if storage in self._constants:
+                raise GraphBreak("in-place change of a constant tensor", "", "clone it first")
+            wrote = True
+            self._written[storage] = None
+            # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
+            if constant or metadata(tensor) != before:
+                self._irrevocable += 1
+        return wrote
+
+    # state of torch -----------------------------------------------------------------------------------------------
+    def set_state(self, kind: str, *arguments: Any) -> Entered | None:
+        """Record and apply a change of torch's state.
+
+        ("grad", enabled); ("autocast", device_type, dtype, enabled, cache_enabled) and ("inference_mode", enabled)
+        enter a mode and give a token for `leave_state`.
+        """
+        if kind == "grad":
+            self._effect_node(GRAD_MODE, arguments)
+            GRAD_MODE(*arguments)
+            self._state = State(torch.is_grad_enabled(), self._state.entered)
+            return None
+        enter = ENTER[kind][0]
+        context = enter(*arguments)
+        entered = Entered(kind, arguments, self._effect_node(enter, arguments), context, self._state.grad_enabled)
+        self._state = State(torch.is_grad_enabled(), (*self._state.entered, entered))
+        return entered
+
+    def leave_state(self, entered: Entered) -> None:
+        """Leave the innermost mode that is entered."""
+        if not self._state.entered or self._state.entered[-1] is not entered:
+            raise InternalError(f"{entered.kind} is not the innermost mode that the graph entered")
+        self._effect_node(ENTER[entered.kind][1], (entered.node,))
+        entered.leave()
+        self._state = State(torch.is_grad_enabled(), self._state.entered[:-1])
+
+    def _effect_node(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
+        node = self.graph.create_node("call_function", target, args, {})
+        self._nodes.append(node)
+        self._effects.append(node)
+        return node
+
+    # undo ---------------------------------------------------------------------------------------------------------
+    def mark(self) -> Mark:
+        return Mark(
+            len(self._nodes), len(self._tensors), len(self.inputs), len(self._effects), len(self._written),
+            len(self._constants), self.random, self._irrevocable, shape_env_state(self.shape_env), self._state,
+        )  # fmt: skip
+
+    def can_undo(self, mark: Mark) -> bool:
+        return (
+            mark.irrevocable == self._irrevocable
+            and mark.shapes == shape_env_state(self.shape_env)
+            and self._state.begins_with(mark.state)
+        )
+
+    def rollback(self, mark: Mark) -> None:
+        """Erase everything since the mark, inputs included; GraphTensors made since then are void."""
+        if not self.can_undo(mark):
+            raise CannotUndo("fake tensors, shapes or modes were changed in a way that a mark cannot undo")
+        self._state.back_to(mark.state)
+        self._state = mark.state
+        for node in reversed(self._nodes[mark.nodes :]):
+            self.graph.erase_node(node)
+        for index in range(mark.constants, len(self._constants)):
+            delattr(self.root, f"_constant{index}")
+        del self._nodes[mark.nodes :]
+        del self.inputs[mark.inputs :], self.examples[mark.inputs :]
+        del self._effects[mark.effects :], self._constants[mark.constants :]
+        _cut(self._tensors, mark.tensors)
+        _cut(self._written, mark.written)
+        self.random = mark.random
+
+    # the end ------------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Give torch's state back. Idempotent; to be called when a capture is given up."""
+        self._state.back_to(self._initial_state)
+        self._state = self._initial_state
+
+    def __enter__(self) -> GraphBuilder:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def finish(self, outputs: Sequence[GraphTensor]) -> FxCapture:
+        """The frozen graph; the builder is used up. The graph leaves torch's state as it found it."""
+        if self.finished:
+            raise InternalError("a graph can be finished once")
+        self.finished = True
+        end_state = self._end_state()
+        self.close()
+        graph = self.graph
+        graph.output(tuple(tensor.node for tensor in outputs))
+        finishing.remove_dead_code(graph, self._effects)
+        finishing.remove_idle_grad_modes(graph, self._initial_state.grad_enabled)
+        used = finishing.remove_unused_inputs(graph, self.inputs)
+        inputs = tuple(self.inputs[index] for index in used)
+        return FxCapture(
+            module=lazy_graph_module(self.root, graph),
+            inputs=inputs,
+            outputs=finishing.describe_outputs(outputs, inputs),
+            mutates_inputs=tuple(i for i, tensor in enumerate(inputs) if storage_of(tensor.fake) in self._written),
+            uses_rng=self.random,
+            changes_state=finishing.changes_state(graph),
+            end_state=end_state,
+            operators=finishing.count_operators(graph),
+            shape_env=self.shape_env,
+            _examples=tuple(weakref.ref(self.examples[index]) for index in used),
+        )
+
+    def _end_state(self) -> EndState:
+        """Close in the graph what is open, and say what that was."""
+        grad_enabled = self._state.grad_enabled
+        open_modes = self._state.entered
+        for entered in reversed(open_modes):
+            self.leave_state(entered)
+        if self._state.grad_enabled != self._initial_state.grad_enabled:
+            self.set_state("grad", self._initial_state.grad_enabled)
+        return EndState(
+            grad_enabled if grad_enabled != self._initial_state.grad_enabled else None,
+            tuple((entered.kind, entered.arguments) for entered in open_modes),
+        )
+
+
+def _tensors_in(value: Any) -> list[FakeTensor]:
+    if isinstance(value, FakeTensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        return []
+    return [tensor for item in value for tensor in _tensors_in(item)]
+
+
+def _cut(ordered: dict[int, Any], length: int) -> None:
+    while len(ordered) > length:
+        ordered.popitem()
+
+
+def _identifier(source_text: str) -> str:
+    """A readable name for a placeholder: `self._modules["fc"]._parameters["weight"]` -> `self_fc_weight`."""
+    text = re.sub(r"\b_(parameters|modules|buffers)\b", "", source_text)
+    name = re.sub(r"\W+", "_", text).strip("_")
+    return name if name and not name[0].isdigit() else f"input_{name}"

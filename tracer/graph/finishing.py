@@ -1,0 +1,83 @@
+"""From a graph under construction to a frozen one: dead code, unused inputs, state, and what the outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+import torch.fx
+
+from .fx_capture import GraphTensor, Output
+from .state import GRAD_MODE, STATE_TARGETS
+
+
+def remove_dead_code(graph: torch.fx.Graph, effects: Collection[torch.fx.Node]) -> None:
+    """Erase calls whose result nobody uses, except those which exist for what they do. One walk, last node first."""
+    keep = set(effects)
+    for node in reversed(graph.nodes):
+        if not node.users and node.op not in ("placeholder", "output") and node not in keep:
+            graph.erase_node(node)
+
+
+def remove_idle_grad_modes(graph: torch.fx.Graph, grad_enabled: bool) -> None:
+    """Erase changes of the grad mode before which or after which nothing is computed under another one."""
+    pending: torch.fx.Node | None = None
+    for node in graph.nodes:
+        if node.target is GRAD_MODE:
+            if pending is not None:
+                graph.erase_node(pending)
+            pending = node
+        elif node.op.startswith("call"):
+            if pending is not None and pending.args[0] == grad_enabled:
+                graph.erase_node(pending)
+            elif pending is not None:
+                grad_enabled = bool(pending.args[0])
+            if node.target in STATE_TARGETS:
+                return  # an inference mode changes the grad mode too: leave the rest alone
+            pending = None
+    if pending is not None and pending.args[0] == grad_enabled:
+        graph.erase_node(pending)
+
+
+def changes_state(graph: torch.fx.Graph) -> bool:
+    return any(node.target in STATE_TARGETS for node in graph.nodes)
+
+
+def remove_unused_inputs(graph: torch.fx.Graph, inputs: Sequence[GraphTensor]) -> list[int]:
+    """Erase placeholders that nothing uses; indices of those left."""
+    used = []
+    for index, tensor in enumerate(inputs):
+        if tensor.node.users:
+            used.append(index)
+        else:
+            graph.erase_node(tensor.node)
+    return used
+
+
+def count_operators(graph: torch.fx.Graph) -> int:
+    return sum(node.op.startswith("call") and node.target not in STATE_TARGETS for node in graph.nodes)
+
+
+def storage_of(fake: torch.Tensor) -> int:
+    """Identity of a tensor's storage, for as long as the tensor lives."""
+    return fake.untyped_storage()._cdata
+
+
+def describe_outputs(outputs: Sequence[GraphTensor], inputs: Sequence[GraphTensor]) -> tuple[Output, ...]:
+    by_storage: dict[int, list[int]] = {}
+    for index, tensor in enumerate(inputs):
+        by_storage.setdefault(storage_of(tensor.fake), []).append(index)
+    position = {id(tensor): index for index, tensor in enumerate(inputs)}
+    earlier: dict[int, list[int]] = {}
+    described = []
+    for index, tensor in enumerate(outputs):
+        fake, storage = tensor.fake, storage_of(tensor.fake)
+        described.append(
+            Output(
+                tuple(fake.shape), fake.stride(), fake.storage_offset(), fake.dtype, fake.device, fake.requires_grad,
+                fake.is_leaf, position.get(id(tensor)), tuple(by_storage.get(storage, ())),
+                tuple(earlier.setdefault(storage, [])),
+            )
+        )  # fmt: skip
+        earlier[storage].append(index)
+    return tuple(described)

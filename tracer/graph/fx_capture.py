@@ -1,0 +1,90 @@
+"""The frozen graph of one capture: what backends compile and what region text is written from."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+
+import torch
+import torch.fx
+
+from ..errors import InternalError
+from ..torch_private import FakeTensor, ShapeEnv
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphTensor:
+    """A tensor of the graph: the node that computes it and the fake that shows its metadata. Equal by identity only."""
+
+    node: torch.fx.Node
+    fake: FakeTensor
+
+    def __repr__(self) -> str:
+        return f"<{self.node.name}: {self.fake.dtype} {tuple(self.fake.shape)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the compiled callable returns at one place.
+
+    same_as_input: index of the input that is this very tensor.
+    shares_with: indices of the inputs whose storage it shares (a view of one, or the input itself).
+    shares_with_outputs: indices of earlier outputs whose storage it shares.
+    """
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    storage_offset: int
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    is_leaf: bool
+    same_as_input: int | None
+    shares_with: tuple[int, ...]
+    shares_with_outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndState:
+    """State that the captured code had changed where the graph ends. The graph itself leaves torch as it found it.
+
+    grad_enabled: the grad mode, where it is another than at the start.
+    entered: autocast and inference modes that were entered and not left, outermost first: (kind, arguments).
+    """
+
+    grad_enabled: bool | None = None
+    entered: tuple[tuple[str, tuple[object, ...]], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.grad_enabled is not None or bool(self.entered)
+
+
+@dataclass(frozen=True, eq=False)
+class FxCapture:
+    """One graph, ready to be compiled.
+
+    inputs: the inputs that the graph uses, in the order in which the compiled callable takes them.
+    mutates_inputs: indices of the inputs whose data the graph writes, by themselves or through an alias.
+    """
+
+    module: torch.fx.GraphModule
+    inputs: tuple[GraphTensor, ...]
+    outputs: tuple[Output, ...]
+    mutates_inputs: tuple[int, ...]
+    uses_rng: bool
+    changes_state: bool
+    end_state: EndState
+    operators: int
+    shape_env: ShapeEnv = field(repr=False)
+    _examples: tuple[weakref.ref[torch.Tensor], ...] = field(repr=False)
+
+    @property
+    def graph(self) -> torch.fx.Graph:
+        return self.module.graph
+
+    def examples(self) -> list[torch.Tensor]:
+        """The real tensors that the graph was captured with. They are held weakly: a capture keeps no model alive."""
+        examples = [reference() for reference in self._examples]
+        if any(example is None for example in examples):
+            raise InternalError("an input of a capture was freed before the capture was compiled")
+        return [example for example in examples if example is not None]

@@ -1,0 +1,167 @@
+"""Every name of torch that is not public API and that the tracer uses; nothing else imports private torch names.
+
+Each has one meaning here, and what is missing in a torch version is either replaced by something plain or reported with
+the version, so that a change in torch shows up in this file and nowhere else. No name is used that would start
+TorchDynamo's frame hook, its interpreter or its guards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+__all__ = [
+    "CONSTRUCTION_FAILURES",
+    "DATA_DEPENDENT",
+    "FakeTensor",
+    "FakeTensorMode",
+    "GuardOnDataDependentSymNode",
+    "ShapeEnv",
+    "TracingContext",
+    "UNSUPPORTED",
+    "enter_autocast",
+    "enter_inference_mode",
+    "exit_autocast",
+    "exit_inference_mode",
+    "hidden_writes",
+    "inductor_backend",
+    "is_random",
+    "lazy_graph_module",
+    "named_backend",
+    "named_backends",
+    "operator_traits",
+    "set_grad_enabled",
+    "shape_env_state",
+    "tracing",
+    "undisabled",
+    "working_cpp_compiler",
+]
+
+#: the values of a tensor would decide what the operator gives, or its shape
+DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+#: fake tensors cannot stand for this operator or tensor
+UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
+
+#: changes of torch's state that FX graphs may hold and that AOTAutograd understands
+set_grad_enabled = torch._C._set_grad_enabled
+enter_autocast = _enter_autocast
+exit_autocast = _exit_autocast
+enter_inference_mode = _enter_inference_mode
+exit_inference_mode = _exit_inference_mode
+
+
+# operators ------------------------------------------------------------------------------------------------------------
+def is_random(operator: Any) -> bool:
+    """Does this operator draw from a generator?"""
+    return torch.Tag.nondeterministic_seeded in operator.tags
+
+
+def _operators(*names: str) -> Iterator[Any]:
+    for name in names:
+        packet = getattr(torch.ops.aten, name, None)
+        if packet is not None:
+            yield from (getattr(packet, overload) for overload in packet.overloads())
+
+
+@functools.cache
+def hidden_writes() -> dict[Any, tuple[str, ...]]:
+    """Operators that write arguments which their schema does not mark: the running statistics of batch norms."""
+    running = ("running_mean", "running_var")
+    return dict.fromkeys(
+        _operators(
+            "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update_stats",
+            "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts",
+        ),
+        running,
+    )  # fmt: skip
+
+
+@functools.cache
+def operator_traits(operator: Any) -> tuple[bool, bool, tuple[tuple[int, str], ...]]:
+    """(random, effect, written): what an operator does beside computing its results.
+
+    effect: it has no result, so it exists for what it does (an assertion, say).
+    written: position and name of each argument that it may write.
+    """
+    schema = getattr(operator, "_schema", None)
+    if schema is None:  # a higher-order operator: nothing is known, so everything is assumed
+        return False, True, ()
+    hidden = hidden_writes().get(operator, ())
+    written = tuple(
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if (argument.alias_info is not None and argument.alias_info.is_write) or argument.name in hidden
+    )
+    return is_random(operator), not schema.returns, written
+
+
+# shapes and graphs ----------------------------------------------------------------------------------------------------
+def shape_env_state(shape_env: ShapeEnv) -> tuple[int, ...]:
+    """Changes whenever the environment learned something that cannot be taken back."""
+    return len(shape_env.guards), len(shape_env.replacements), len(shape_env.var_to_range), len(shape_env.divisible)
+
+
+def lazy_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A GraphModule that writes its Python only when it is called: AOTAutograd reads the graph and never calls it."""
+    return _LazyGraphModule(root, graph)
+
+
+def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The generated `forward` of a graph module, without the wrappers of `nn.Module.__call__`."""
+    if isinstance(module, _LazyGraphModule):
+        _LazyGraphModule.force_recompile(module)
+    return module.forward
+
+
+# backends -------------------------------------------------------------------------------------------------------------
+def named_backends() -> list[str]:
+    """Every backend that torch.compile knows by name."""
+    return list(torch._dynamo.list_backends(exclude_tags=()))
+
+
+def named_backend(name: str, mode: str | None, options: dict[str, Any] | None) -> Callable[..., Any]:
+    """A backend of torch's registry, with mode and options bound as torch.compile binds them."""
+    return torch._TorchCompileWrapper(name, mode, options, None)
+
+
+def inductor_backend(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Callable[..., Any]:
+    """Inductor with torch.compile's mode and options; an unknown one raises here."""
+    return torch._TorchCompileInductorWrapper(mode, options, dynamic)
+
+
+def undisabled(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """The callable below `torch._dynamo.disable`'s wrappers, whose only job is to keep TorchDynamo out."""
+    while (inner := getattr(compiled, "_torchdynamo_orig_callable", None)) is not None:
+        compiled = inner
+    return compiled
+
+
+def backend_fake_mode(shape_env: ShapeEnv) -> FakeTensorMode:
+    """A fresh mode for one compile: the fakes of a capture may have been changed in place by it."""
+    return FakeTensorMode(shape_env=shape_env, static_shapes=True)
+
+
+@contextmanager
+def compiling(shape_env: ShapeEnv) -> Iterator[TracingContext]:
+    """What AOTAutograd and Inductor look for around a compile."""
+    context = TracingContext(backend_fake_mode(shape_env))
+    with tracing(context):
+        yield context
