@@ -27,7 +27,8 @@ def strict() -> bool:
 class Settings:
     """Settings of `install()`.
 
-    recompile_limit: how many regions an entry may have.  accumulated_recompile_limit: all entries of a function together.
+    recompile_limit: how many regions an entry may have.
+    accumulated_recompile_limit: how many all entries of a function may have together.
     compile_after: compile at the n-th time an entry is reached (1: at once).
     """
 

@@ -206,7 +206,7 @@ class TestMonitoring:
             assert starts.tool == 4
             function(1, 2)
             assert len(seen.starts) == 1
-            with pytest.raises(NoToolId, match="5: other.*turn one of these tools off"):
+            with pytest.raises(NoToolId, match=r"5: other.*turn one of these tools off"):
                 MonitoringStarts().watch(function.__code__, seen)
         finally:
             starts.close()

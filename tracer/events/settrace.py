@@ -17,8 +17,6 @@ from typing import Any
 
 from .starts import Watcher
 
-TraceFunction = Callable[[FrameType, str, Any], Any]
-
 
 @dataclass(slots=True)
 class _Watched:
@@ -30,7 +28,7 @@ class _Watched:
 class _Trace:
     """The trace function itself: tells `starts` of calls, and passes all on to the one that was there before."""
 
-    def __init__(self, starts: SetTraceStarts, before: TraceFunction | None) -> None:
+    def __init__(self, starts: SetTraceStarts, before: Callable[[FrameType, str, Any], Any] | None) -> None:
         self.starts: SetTraceStarts | None = starts
         self.before = before
 
@@ -45,8 +43,8 @@ class SetTraceStarts:
 
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
-        self._trace: _Trace | None = None
-        self._trace_of_threads: _Trace | None = None
+        self._trace: _Trace | None = None  # of the thread that watched first
+        self._trace_of_threads: _Trace | None = None  # of threads that start later
 
     @staticmethod
     def available() -> bool:
@@ -61,8 +59,9 @@ class SetTraceStarts:
 
         watched[key] = _Watched(weakref.ref(code, gone), watcher, _start_offset(code))
         if self._trace is None:
-            self._trace = _Trace(self, sys.gettrace())
-            self._trace_of_threads = _Trace(self, threading.gettrace())
+            of_this_thread: Any = sys.gettrace()
+            of_threads: Any = threading.gettrace()
+            self._trace, self._trace_of_threads = _Trace(self, of_this_thread), _Trace(self, of_threads)
             threading.settrace(self._trace_of_threads)
             sys.settrace(self._trace)
 
@@ -70,14 +69,17 @@ class SetTraceStarts:
         self._watched.pop(id(code), None)
 
     def close(self) -> None:
-        if self._trace is None or self._trace_of_threads is None:
+        mine, of_threads = self._trace, self._trace_of_threads
+        if mine is None or of_threads is None:
             return
         # Whoever chained us goes on through us: from now on that only passes things on.
-        self._trace.starts = self._trace_of_threads.starts = None
-        if sys.gettrace() is self._trace:
-            sys.settrace(self._trace.before)
-        if threading.gettrace() is self._trace_of_threads:
-            threading.settrace(self._trace_of_threads.before)  # type: ignore[arg-type]
+        mine.starts = of_threads.starts = None
+        before: Any = mine.before
+        before_of_threads: Any = of_threads.before
+        if sys.gettrace() is mine:
+            sys.settrace(before)
+        if threading.gettrace() is of_threads:
+            threading.settrace(before_of_threads)
         self._trace = self._trace_of_threads = None
         self._watched.clear()
 
