@@ -8,6 +8,7 @@ TorchDynamo's frame hook, its interpreter or its guards.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,30 +30,28 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 __all__ = [
-    "CONSTRUCTION_FAILURES",
     "DATA_DEPENDENT",
+    "UNSUPPORTED",
     "FakeTensor",
     "FakeTensorMode",
-    "GuardOnDataDependentSymNode",
     "ShapeEnv",
     "TracingContext",
-    "UNSUPPORTED",
+    "compiling",
+    "cpp_compiler_command",
     "enter_autocast",
     "enter_inference_mode",
     "exit_autocast",
     "exit_inference_mode",
-    "hidden_writes",
+    "forward_of",
     "inductor_backend",
-    "is_random",
+    "is_transformed",
     "lazy_graph_module",
-    "named_backend",
     "named_backends",
     "operator_traits",
+    "registered_backend",
     "set_grad_enabled",
     "shape_env_state",
-    "tracing",
-    "undisabled",
-    "working_cpp_compiler",
+    "without_wrappers",
 ]
 
 #: the values of a tensor would decide what the operator gives, or its shape
@@ -113,6 +112,11 @@ def operator_traits(operator: Any) -> tuple[bool, bool, tuple[tuple[int, str], .
     return is_random(operator), not schema.returns, written
 
 
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 # shapes and graphs ----------------------------------------------------------------------------------------------------
 def shape_env_state(shape_env: ShapeEnv) -> tuple[int, ...]:
     """Changes whenever the environment learned something that cannot be taken back."""
@@ -134,12 +138,14 @@ def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
 # backends -------------------------------------------------------------------------------------------------------------
 def named_backends() -> list[str]:
     """Every backend that torch.compile knows by name."""
-    return list(torch._dynamo.list_backends(exclude_tags=()))
+    return list(torch.compiler.list_backends(exclude_tags=()))
 
 
-def named_backend(name: str, mode: str | None, options: dict[str, Any] | None) -> Callable[..., Any]:
-    """A backend of torch's registry, with mode and options bound as torch.compile binds them."""
-    return torch._TorchCompileWrapper(name, mode, options, None)
+def registered_backend(
+    backend: str | Callable[..., Any], mode: str | None, options: dict[str, Any] | None
+) -> Callable[..., Any]:
+    """A backend of torch's registry or a user's, with mode and options passed to it as torch.compile passes them."""
+    return torch._TorchCompileWrapper(backend, mode, options, None)
 
 
 def inductor_backend(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Callable[..., Any]:
@@ -147,11 +153,20 @@ def inductor_backend(mode: str | None, options: dict[str, Any] | None, dynamic: 
     return torch._TorchCompileInductorWrapper(mode, options, dynamic)
 
 
-def undisabled(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """The callable below `torch._dynamo.disable`'s wrappers, whose only job is to keep TorchDynamo out."""
+def without_wrappers(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """The callable below `torch._dynamo.disable`, whose only job is to keep TorchDynamo out of it."""
     while (inner := getattr(compiled, "_torchdynamo_orig_callable", None)) is not None:
         compiled = inner
     return compiled
+
+
+def cpp_compiler_command() -> str | None:
+    """The C++ compiler that Inductor would call, None where it finds none."""
+    builder = importlib.import_module("torch._inductor.cpp_builder")  # slow to import, and seldom needed
+    try:
+        return builder.get_cpp_compiler()
+    except RuntimeError:  # torch._inductor.exc.InvalidCxxCompiler is one
+        return None
 
 
 def backend_fake_mode(shape_env: ShapeEnv) -> FakeTensorMode:

@@ -27,7 +27,7 @@ Pair = tuple[Any, Any]
 
 
 def convert(value: Any, symbol: Callable[[Any], Any]) -> Pair:
-    """(with fakes, with nodes). `symbol` gives the node of a symbolic number. Raises GraphBreak for what a graph can't hold."""
+    """(with fakes, with nodes). `symbol` gives a symbolic number's node. GraphBreak for what a graph cannot hold."""
     kind = type(value)
     if kind is GraphTensor:
         return value.fake, value.node
@@ -63,9 +63,9 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
     if isinstance(value, range):
         return _sequence(value, tuple, symbol)
     # An enum member, a NumPy number, a subclass of str: what torch sees is the plain value.
-    for base in (bool, int, float, complex, str):
-        if isinstance(value, base) and not isinstance(value, enum.Flag):
-            plain = base(value.value) if isinstance(value, enum.Enum) else base(value)
+    for base in (int, float, complex, str):
+        if isinstance(value, base):
+            plain: Any = base(value.value if isinstance(value, enum.Enum) else value)  # type: ignore[call-overload]
             return plain, plain
     if isinstance(value, tuple):
         return _sequence(value, tuple, symbol)

@@ -160,10 +160,11 @@ class GraphBuilder:
             return id(result) not in self._tensors
         if kind in _ANSWERS:
             return False
-        if isinstance(result, (tuple, list)):
-            return any([self._new_tensors_in(item) for item in result])
-        if isinstance(result, dict):
-            return any([self._new_tensors_in(item) for item in result.values()])
+        if isinstance(result, (tuple, list, dict)):
+            new = False
+            for item in result.values() if isinstance(result, dict) else result:
+                new |= self._new_tensors_in(item)  # not any(): each item must be one that a graph can give
+            return new
         raise GraphBreak("result that a graph cannot hold", kind.__qualname__, "")
 
     def _distribute(self, result: Any, node: torch.fx.Node | None) -> Any:

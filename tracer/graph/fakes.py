@@ -1,7 +1,7 @@
 """Fake tensors of a capture: how they are made from real ones, and what operators do to them.
 
-A fake tensor has everything of a real one but its values. `ObservingFakeMode` sees each operator below torch's composite
-layer, and so knows exactly what the call of any torch function wrote, drew from a generator, or did beside its results.
+A fake tensor has everything of a real one but its values. `ObservingFakeMode` sees each operator below torch's
+composite layer, and so knows exactly what the call of any torch function wrote, drew from a generator, or did besides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
-from ..torch_private import FakeTensor, FakeTensorMode, ShapeEnv, operator_traits
+from ..torch_private import FakeTensor, FakeTensorMode, ShapeEnv, is_transformed, operator_traits
 
 #: what a mark cannot give back once an operator changed it in place
 Metadata = tuple[Any, ...]
@@ -89,16 +89,16 @@ def refuse_input(tensor: torch.Tensor) -> None:
         raise GraphBreak("quantized tensor", str(tensor.dtype), "")
     if tensor.is_nested:
         raise GraphBreak("nested tensor", "", "")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise GraphBreak("tensor of a functorch transform", "vmap, grad or jvp is active", "compile the whole transform")
+    if is_transformed(tensor):
+        raise GraphBreak("tensor of a functorch transform", "vmap, grad or jvp", "compile the whole transform")
 
 
 def _is_plain_subclass(kind: type) -> bool:
     """Parameter and Buffer decide by a metaclass; a subclass of Parameter that overrides nothing is as plain as it."""
     return (
         issubclass(kind, torch.nn.Parameter)
-        and kind.__torch_function__ is torch.nn.Parameter.__torch_function__
-        and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+        and getattr(kind, "__torch_function__", None) is torch.nn.Parameter.__torch_function__
+        and getattr(kind, "__torch_dispatch__", None) is torch.Tensor.__torch_dispatch__
     )
 
 

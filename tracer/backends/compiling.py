@@ -1,0 +1,62 @@
+"""Compile one captured graph with one backend.
+
+What a call of the result costs beside the kernels, by backend (see tests/tracer/test_backends.py for how it was found):
+`eager` is the bound `forward` that FX wrote; the rest return what the backend returned, without the wrapper by which
+torch.compile keeps TorchDynamo out of it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from .. import torch_private
+from ..errors import BackendFailed
+from ..graph.fx_capture import FxCapture
+from .plain import plain
+from .registry import Backend
+
+Compiled = Callable[..., Sequence[torch.Tensor]]
+
+#: Inductor keeps state in module globals while it compiles
+_lock = threading.RLock()
+
+
+def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
+    """A callable that takes the capture's inputs as positional arguments and returns its outputs, in a tuple or list.
+
+    Raises BackendFailed, naming the backend, for whatever goes wrong in it.
+    """
+    if backend.plain or not capture.operators:
+        return plain(capture)
+    examples = capture.examples()
+    with _lock, _same_random_state(), torch_private.compiling(capture.shape_env):
+        grad_enabled = torch.is_grad_enabled()
+        try:
+            compiled = backend.compiler(capture.module, examples)
+        except Exception as error:
+            raise BackendFailed(backend.name, error) from error
+        finally:
+            if torch.is_grad_enabled() != grad_enabled:
+                torch_private.set_grad_enabled(grad_enabled)
+    if not callable(compiled):
+        raise BackendFailed(backend.name, TypeError(f"it returned {compiled!r}, which cannot be called"))
+    return torch_private.without_wrappers(compiled)
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    """Backends draw random numbers (to try kernels out, say): the user's program must not see that."""
+    python, cpu = random.getstate(), torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)

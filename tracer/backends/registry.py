@@ -1,0 +1,77 @@
+"""From what users write for `backend=` to a `Backend`: a name that torch.compile knows, or a callable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from .. import log, torch_private
+from .toolchain import missing_for_inductor
+
+#: torch.compile's contract: (graph, example inputs) -> a callable that takes the flat tensors and returns a tuple
+CompilerFunction = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Callable[..., Sequence[torch.Tensor]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A compiler with its name. `plain`: it runs the graph's own Python, so there is nothing to compile."""
+
+    name: str
+    compiler: CompilerFunction
+    plain: bool = False
+
+
+def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
+    return torch_private.forward_of(module)
+
+
+def names() -> list[str]:
+    """Every name that `lookup` takes."""
+    return sorted({"eager", "inductor", *torch_private.named_backends()})
+
+
+def lookup(
+    backend: str | CompilerFunction | Backend | None,
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+) -> Backend:
+    """The backend for a name or callable, None for the default one. Mode and options are torch.compile's.
+
+    Raises ValueError for an unknown name, and what torch.compile raises for mode or options that a backend refuses.
+    """
+    if isinstance(backend, Backend):
+        return backend
+    if mode is not None and options is not None:
+        raise ValueError("give either mode or options: a mode is a set of options")
+    if backend is None:
+        backend = _default_name()
+    if backend == "eager":
+        if mode not in (None, "default") or options:
+            raise ValueError("the eager backend has no modes and no options")
+        return Backend("eager", _forward, plain=True)
+    if backend == "inductor":
+        return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic))
+    if isinstance(backend, str):
+        if backend not in names():
+            raise ValueError(f"no backend is named {backend!r}; there are {', '.join(names())}")
+        return Backend(backend, torch_private.registered_backend(backend, mode, options))
+    if not callable(backend):
+        raise TypeError(f"a backend is a name or a callable, not {type(backend).__qualname__}")
+    name = getattr(backend, "__name__", None) or type(backend).__qualname__
+    return Backend(name, torch_private.registered_backend(backend, mode, options))
+
+
+@functools.cache
+def _default_name() -> str:
+    missing = missing_for_inductor()
+    if missing is None:
+        return "inductor"
+    log.backend.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
+    return "aot_eager"
