@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
+from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
@@ -48,6 +50,8 @@ class Request:
     layout: EntryLayout
     arguments: tuple[object, ...]
     globals: dict[str, Any]
+    #: the code that the user wrote, for a function which may be grafted
+    original_code: Callable[[FunctionType], CodeType] = attrgetter("__code__")
     fullgraph: bool = False
     dynamic: bool | None = None
     break_at: frozenset[int] = frozenset()
@@ -67,6 +71,8 @@ class Capture:
 
     entry: int
     guards: tuple[Guard, ...]
+    #: names for what exit and effects read from outside, fetched before the graph call: raising there is a miss
+    fetches: tuple[tuple[str, Source], ...]
     graph: FxCapture | None
     inputs: tuple[Source, ...]
     outputs: tuple[str, ...]

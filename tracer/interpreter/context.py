@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from rewriter.layouts import RESERVED
 
 from ..errors import CannotUndo, GraphBreak, UserLine
 from ..graph.builder import GraphBuilder, GraphTensor
 from ..graph.capture import Request
 from ..guards import GuardSet, Kind
-from ..sources import Held, Source
+from ..sources import Attr, Held, Source
 from ..values.base import Lazy, Mutable, Raised, Value, build
-from ..values.constants import constant
+from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
+from ..values.generators import GeneratorValue
+from .namespaces import Namespace
 
 if TYPE_CHECKING:
     from .frame import Frame
@@ -33,8 +37,9 @@ Mark = tuple[int, Any, Any]
 class Context:
     """The state of one capture."""
 
-    def __init__(self, request: Request, run_inline: Callable[..., Value]) -> None:
+    def __init__(self, request: Request, run_inline: Callable[..., Value], resume: Callable[..., Any]) -> None:
         self.request = request
+        self._resume = resume
         self.graph = GraphBuilder(dynamic=request.dynamic)
         self.guards = GuardSet()
         self.frames: list[Frame] = []
@@ -49,6 +54,9 @@ class Context:
         self._known: dict[int, tuple[object, Value]] = {}
         self._tensors: dict[int, Value] = {}
         self._journal: list[Callable[[], object]] = []
+        self._namespaces: dict[int, Namespace] = {}
+        #: generators that were made in the region, so that none is left half way with a `finally` to run
+        self.generators: list[GeneratorValue] = []
         self._left = BUDGET
 
     # objects from outside -------------------------------------------------------------------------------------------
@@ -95,6 +103,10 @@ class Context:
             self._held_names.add(name)
             held = self._held[id(obj)] = Held(name, obj)
         return held
+
+    def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
+        """A guard on a held object that itself changes (a module's dict)."""
+        self.guards.add(kind, source, expected, self.here())
 
     def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
         """Ask that this still holds at run time; a value without a source needs no guard."""
@@ -163,12 +175,47 @@ class Context:
         if self._left < 0:
             raise GraphBreak("capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real")
 
+    # names ----------------------------------------------------------------------------------------------------------
+    def namespace(self, module_dict: dict[str, Any]) -> Namespace:
+        """The globals of a function, shared by all functions of the module."""
+        found = self._namespaces.get(id(module_dict))
+        if found is None:
+            direct = module_dict is self.request.globals
+            found = Namespace(module_dict, self.hold(module_dict, "globals"), direct)
+            self._namespaces[id(module_dict)] = found
+        return found
+
+    def is_reserved(self, name: str) -> bool:
+        """Does the name mean something else in region text?"""
+        return RESERVED.fullmatch(name) is not None
+
+    def original_code(self, function: FunctionType) -> CodeType:
+        """The code that the user wrote, for a function that is grafted now."""
+        return self.request.original_code(function)
+
     # calls ----------------------------------------------------------------------------------------------------------
     def inline(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interpret a call of a Python function."""
         if len(self.frames) >= MAX_DEPTH:
             raise GraphBreak("calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep")
         return self._run_inline(self, function, args, kwargs)
+
+    def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
+        """Run a generator made in the region on to its next yield: (item, _), or (None, what it returned)."""
+        return self._resume(self, generator, sent)
+
+    def send(self, iterator: Value, sent: Value) -> tuple[Value | None, Value]:
+        """`iterator.send(sent)`, or `next` where None is sent to something that is no generator."""
+        if isinstance(iterator, GeneratorValue):
+            return iterator.send(self, sent)
+        if not (isinstance(sent, ConstantValue) and sent.value is None):
+            raise GraphBreak("send() to an iterator", str(iterator), "")
+        return iterator.next(self), constant(None)
+
+    def wrap_attribute(self, obj: object, owner: Value, name: str) -> Value:
+        """An attribute of an object from outside that is plainly there."""
+        assert owner.source is not None
+        return self.wrap(getattr(obj, name), Attr(owner.source, name))
 
     def raise_(self, exception: BaseException) -> NoReturn:
         """The user's code raises this builtin exception here, with just these arguments."""

@@ -1,0 +1,188 @@
+"""One Python frame under capture: locals, cells, value stack, and the step that reads one canonical instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, NamedTuple
+
+from rewriter.decode import Decoded, Instruction, decode
+
+from ..errors import GraphBreak, InternalError, UserLine
+from ..values.base import Raised, Value
+from ..values.exceptions import ExceptionValue
+from ..values.functions import CellValue
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .namespaces import Namespace
+
+
+class NullValue(Value):
+    """A NULL on the stack."""
+
+    __slots__ = ()
+
+    kind = "NULL"
+
+
+NULL = NullValue()
+
+#: what a handler gives back to end its frame's run: the value returned or yielded
+Handler = Callable[["Frame", Instruction], "Value | None"]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*opnames: str) -> Callable[[Handler], Handler]:
+    """Register the handler of canonical instructions; a name taken twice fails at import."""
+
+    def register(handler: Handler) -> Handler:
+        for opname in opnames:
+            if opname in HANDLERS:
+                raise InternalError(f"two handlers for {opname}")
+            HANDLERS[opname] = handler
+        return handler
+
+    return register
+
+
+class Frame:
+    """A frame of the user's program. `unit` is the instruction being read, `ip` the next one."""
+
+    __slots__ = (
+        "cells", "code", "ctx", "decoded", "exception", "function", "globals", "instructions", "ip", "locals", "stack",
+        "unit", "yielded",
+    )  # fmt: skip
+
+    #: the function whose frame this is, for `super()` and messages
+    def __init__(self, ctx: Context, code: CodeType, globals_: Namespace) -> None:
+        self.ctx = ctx
+        self.code = code
+        self.decoded: Decoded = decode(code)
+        self.instructions = self.decoded.instructions
+        self.globals = globals_
+        self.locals: dict[str, Value] = {}
+        self.cells: dict[str, CellValue] = {}
+        self.stack: list[Value] = []
+        self.ip = self.unit = 0
+        #: the exception being handled here (sys.exc_info), None: none that capture knows of
+        self.exception: Value | None = None
+        #: set by YIELD_VALUE: the frame did not end, it was suspended
+        self.yielded = False
+
+    def user_line(self) -> UserLine:
+        line = self.instructions[self.unit].positions.lineno or self.code.co_firstlineno
+        return UserLine(self.code.co_filename, line, self.code.co_qualname)
+
+    # the stack ------------------------------------------------------------------------------------------------------
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop()
+
+    def pop_real(self) -> Value:
+        return self.ctx.real(self.stack.pop())
+
+    def pop_many(self, count: int) -> list[Value]:
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    # running --------------------------------------------------------------------------------------------------------
+    def run(self) -> Value:
+        """Read instructions until the frame returns or yields; what is not handled here is raised to the caller."""
+        ctx, instructions = self.ctx, self.instructions
+        while True:
+            instruction = instructions[self.ip]
+            result = self.step(instruction)
+            if result is not None:
+                return result
+            ctx.spend(1)
+
+    def step(self, instruction: Instruction) -> Value | None:
+        """Read one instruction. Gives the value with which the frame ends (or is suspended), else None."""
+        self.unit = instruction.index
+        self.ip = instruction.index + 1
+        try:
+            handler = HANDLERS.get(instruction.opname)
+            if handler is None:
+                raise GraphBreak("instruction that is not captured", instruction.opname, REFUSED.get(instruction.opname, ""))
+            return handler(self, instruction)
+        except Raised as raised:
+            self.unwind(raised, instruction.index)
+            return None
+
+    def unwind(self, raised: Raised, index: int) -> None:
+        """Go to the handler that covers the instruction, as the exception table says; raise on where there is none."""
+        handler = self.decoded.handler_at(index)
+        if handler is None:
+            raise raised
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.stack.append(LASTI)
+        exception = raised.value
+        if self.exception is not None and isinstance(exception, ExceptionValue):
+            exception.chain(self.ctx, self.exception)
+        self.stack.append(exception)
+        self.ip = handler.target
+
+    # suspending -----------------------------------------------------------------------------------------------------
+    def save(self) -> State:
+        """The frame's state as an immutable value."""
+        return State(self.ip, tuple(self.stack), dict(self.locals), dict(self.cells), self.exception)
+
+    def restore(self, state: State) -> None:
+        self.ip = state.ip
+        self.stack = list(state.stack)
+        self.locals = dict(state.locals)
+        self.cells = dict(state.cells)
+        self.exception = state.exception
+
+    def is_fresh(self, state: State) -> bool:
+        """Has this generator's frame not begun?"""
+        return state.ip == 0
+
+    def suspended_in_handler(self, state: State) -> bool:
+        """Is there a `finally`, `except` or `with` of the user's around the yield where the frame stands?"""
+        handler = self.decoded.handler_at(state.ip - 1) if state.ip else None
+        return handler is not None and handler.target != _outermost(self.decoded)
+
+
+class State(NamedTuple):
+    """A frame's state between two instructions."""
+
+    ip: int
+    stack: tuple[Value, ...]
+    locals: dict[str, Value]
+    cells: dict[str, CellValue]
+    exception: Value | None
+
+
+def _outermost(decoded: Decoded) -> int:
+    """The handler that makes a RuntimeError of a generator's StopIteration; it begins where the generator does."""
+    handler = decoded.handler_at(decoded.start)
+    return -1 if handler is None else handler.target
+
+
+class LastInstruction(Value):
+    """Where an exception was raised, as a handler that raises it again finds it on the stack."""
+
+    __slots__ = ()
+
+    kind = "instruction offset"
+
+
+LASTI = LastInstruction()
+
+#: canonical instructions that capture refuses, each with the reason; with HANDLERS this is every one (a test holds it)
+REFUSED: dict[str, str] = {}
+
+
+def refuses(reason: str, *opnames: str) -> None:
+    for opname in opnames:
+        if opname in HANDLERS or opname in REFUSED:
+            raise InternalError(f"{opname} is both handled and refused")
+        REFUSED[opname] = reason

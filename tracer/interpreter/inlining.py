@@ -1,0 +1,72 @@
+"""Calls of Python functions: the callee's frame is interpreted in place; and generators resumed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from ..errors import GraphBreak
+from ..values.base import Raised, Value
+from ..values.constants import ConstantValue, constant
+from ..values.functions import FunctionValue, bind_arguments
+from ..values.generators import GeneratorValue
+from .frame import Frame
+
+if TYPE_CHECKING:
+    from .context import Context
+
+_ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a call of the function gives. A break inside names the user's whole stack."""
+    code = function.code
+    if code.co_flags & _ASYNCHRONOUS:
+        raise GraphBreak("call of an asynchronous function", function.qualname, "await it outside of the compiled function")
+    frame = Frame(ctx, code, ctx.namespace(function.globals))
+    frame.function = function
+    frame.locals = bind_arguments(ctx, function, args, kwargs)
+    frame.cells = dict(zip(code.co_freevars, function.closure, strict=True))
+    ctx.inlined.append(code)
+    if code.co_flags & inspect.CO_GENERATOR:
+        generator = ctx.born(GeneratorValue(frame))
+        ctx.generators.append(generator)
+        return generator
+    return run(ctx, frame)
+
+
+def run(ctx: Context, frame: Frame) -> Value:
+    ctx.frames.append(frame)
+    try:
+        return frame.run()
+    except GraphBreak as graph_break:
+        if not graph_break.stack:
+            graph_break.stack = ctx.user_stack()
+        raise
+    finally:
+        ctx.frames.pop()
+
+
+def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
+    """Run a generator on to its next yield; its saved state is a content like any, so that a rollback rewinds it."""
+    frame: Frame = generator.frame
+    fresh = frame.is_fresh(generator.content)
+    if fresh and not (isinstance(sent, ConstantValue) and sent.value is None):
+        raise GraphBreak("send() to a generator that was not started", str(generator), "")
+    if frame in ctx.frames:
+        ctx.raise_(ValueError("generator already executing"))
+    frame.restore(generator.content)
+    frame.yielded = False
+    if not fresh:
+        frame.push(sent)
+    ctx.change(generator, None)
+    try:
+        result = run(ctx, frame)
+    except Raised as raised:
+        if isinstance(raised.value, Value) and raised.value.python_type(ctx) is StopIteration:
+            raise GraphBreak("generator raised StopIteration", str(generator), "") from None
+        raise
+    if frame.yielded:
+        ctx.change(generator, frame.save())
+        return result, constant(None)
+    return None, result

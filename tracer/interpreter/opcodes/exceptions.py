@@ -1,0 +1,108 @@
+"""Raising, handling, and `with` blocks."""
+
+from __future__ import annotations
+
+from rewriter.decode import Instruction
+
+from ...errors import GraphBreak
+from ...values.base import Raised, Value
+from ...values.builtins import call_builtin
+from ...values.classes import ClassValue
+from ...values.constants import ConstantValue, constant
+from ...values.exceptions import ExceptionValue
+from ..frame import LASTI, Frame, handles, refuses
+
+
+def raised(frame: Frame, value: Value) -> Value:
+    """The exception that `raise value` raises: a class is called."""
+    value = frame.ctx.real(value)
+    if isinstance(value, ClassValue):
+        value = frame.ctx.real(value.call(frame.ctx, [], {}))
+    if not isinstance(value, ExceptionValue):
+        raise GraphBreak("raising something that is no known exception", str(value), "")
+    return value
+
+
+@handles("RAISE_VARARGS")
+def raise_varargs(frame: Frame, ins: Instruction) -> None:
+    if ins.arg == 0:
+        if frame.exception is None:
+            raise GraphBreak("bare raise of an exception from outside", "", "")
+        raise Raised(frame.exception)
+    cause = frame.pop() if ins.arg == 2 else None
+    exception = raised(frame, frame.pop())
+    if cause is not None:
+        assert isinstance(exception, ExceptionValue)
+        real = frame.ctx.real(cause)
+        is_none = isinstance(real, ConstantValue) and real.value is None
+        exception.set_cause(frame.ctx, real if is_none else raised(frame, real))
+    raise Raised(exception)
+
+
+@handles("PUSH_EXC_INFO")
+def push_exc_info(frame: Frame, ins: Instruction) -> None:
+    exception = frame.pop_real()
+    frame.push(frame.exception or constant(None))
+    frame.push(exception)
+    frame.exception = exception
+
+
+@handles("POP_EXCEPT")
+def pop_except(frame: Frame, ins: Instruction) -> None:
+    previous = frame.pop_real()
+    if not isinstance(previous, (ExceptionValue, ConstantValue)):
+        raise GraphBreak("end of a handler that was entered outside", "", "")
+    frame.exception = None if isinstance(previous, ConstantValue) else previous
+
+
+@handles("CHECK_EXC_MATCH")
+def check_exc_match(frame: Frame, ins: Instruction) -> None:
+    wanted = frame.pop()
+    frame.push(call_builtin(frame.ctx, isinstance, [frame.stack[-1], wanted]))
+
+
+@handles("RERAISE")
+def reraise(frame: Frame, ins: Instruction) -> None:
+    exception = frame.pop_real()
+    if ins.arg and frame.stack[-ins.arg] is not LASTI:
+        raise GraphBreak("raising an exception from outside again", "", "")
+    raise Raised(exception)
+
+
+@handles("BEFORE_WITH")
+def before_with(frame: Frame, ins: Instruction) -> None:
+    entered, exit_function = frame.pop_real().enter(frame.ctx)
+    frame.push(exit_function)
+    frame.push(entered)
+
+
+@handles("WITH_EXCEPT_START")
+def with_except_start(frame: Frame, ins: Instruction) -> None:
+    """Call the exit function, whose place on the stack is the version's, with the exception that is being handled."""
+    ctx = frame.ctx
+    exception = ctx.real(frame.stack[-1])
+    assert isinstance(exception, ExceptionValue)
+    arguments: list[Value] = [ctx.real(exception.getattr(ctx, "__class__")), exception, TRACEBACK]
+    positions = ins.arg if isinstance(ins.arg, tuple) else (ins.arg,)
+    function = ctx.real(frame.stack[-positions[0]])
+    first = [frame.stack[-positions[1]]] if len(positions) > 1 else []
+    frame.push(function.call(ctx, first + arguments, {}))
+
+
+class TracebackValue(Value):
+    """The traceback that `__exit__` is handed: it may be passed on, not looked at."""
+
+    __slots__ = ()
+
+    kind = "traceback"
+
+    def truth(self, ctx: object) -> bool:
+        return True
+
+
+TRACEBACK = TracebackValue()
+
+refuses(
+    "asynchronous code and exception groups are captured around, not in",
+    "BEFORE_ASYNC_WITH", "CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL",
+)  # fmt: skip

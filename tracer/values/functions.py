@@ -1,0 +1,311 @@
+"""Python functions, bound methods, cells, and how a call's arguments become a frame's locals."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterable
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GraphBreak
+from ..guards import Kind
+from ..sources import Attr, Item, Source
+from .base import Mutable, Value, wraps
+from .constants import ConstantValue, constant
+from .mappings import new_dict
+from .sequences import TupleValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+
+class CellValue(Mutable):
+    """A closure cell; `content` is the value in it, None when it is empty."""
+
+    __slots__ = ()
+
+    kind = "cell"
+    has_identity = True
+
+    def python_type(self, ctx: Context) -> type:
+        return CellType
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        cell = out.hold(CellType)
+        content = self.content
+        if content is None:
+            return f"{cell}()"
+        return out.fill(
+            self,
+            f"{cell}()",
+            lambda: (f"{cell}({out.text(content)})", lambda name: [f"{name}.cell_contents = {out.text(content)}"]),
+        )
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        target = out.text(self)
+        if self.content is None:
+            return [f"del {target}.cell_contents"]
+        return [f"{target}.cell_contents = {out.text(self.content)}"]
+
+
+@wraps(CellType)
+def build_cell(ctx: Context, obj: CellType, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, CellType)
+    try:
+        content = obj.cell_contents
+    except ValueError:
+        # An empty cell cannot be told from a full one without an exception, so its emptiness is not a guard.
+        raise GraphBreak("empty closure cell", str(source), "bind the variable before the compiled function runs") from None
+    return CellValue(ctx.wrap(content, Attr(source, "cell_contents")), source)
+
+
+class FunctionValue(Value):
+    """A Python function, from outside (`function`) or made in the region."""
+
+    __slots__ = ("annotations", "closure", "code", "defaults", "function", "globals", "kwdefaults", "qualname")
+
+    kind = "function"
+    has_identity = True
+
+    def __init__(self, code: CodeType, globals_: dict[str, Any], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.code = code
+        self.globals = globals_
+        self.qualname = code.co_qualname
+        self.function: FunctionType | None = None
+        self.defaults: tuple[Value, ...] = ()
+        self.kwdefaults: dict[str, Value] = {}
+        self.closure: tuple[CellValue, ...] = ()
+        self.annotations: Value | None = None
+
+    def __str__(self) -> str:
+        return f"function {self.qualname}"
+
+    def python_type(self, ctx: Context) -> type:
+        return FunctionType
+
+    def as_python(self, ctx: Context) -> Any:
+        if self.function is None:
+            self.refuse("python value")
+        ctx.guard(Kind.IS, self.source, self.function)
+        return self.function
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self if self.function is None else self.as_python(ctx)
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return ctx.inline(self, args, kwargs)
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if self.function is not None:
+            if name in ("__name__", "__qualname__", "__module__", "__doc__") or name in vars(self.function):
+                assert self.source is not None
+                return ctx.wrap(getattr(self.function, name), Attr(self.source, name))
+            if name in ("__code__", "__globals__", "__closure__", "__defaults__", "__kwdefaults__", "__annotations__", "__dict__"):
+                self.refuse(f"attribute .{name}")
+            if not hasattr(self.function, name):
+                ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
+        elif name in ("__name__", "__qualname__"):
+            return constant(self.code.co_name if name == "__name__" else self.qualname)
+        if name == "__call__":
+            return self
+        if name == "__get__":
+            return FunctionGet(self)
+        self.refuse(f"attribute .{name}")
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        function_type, code, name = out.hold(FunctionType), out.hold(self.code), constant(self.code.co_name)
+        globals_ = out.hold(self.globals, "globals")
+        defaults = out.text(TupleValue(self.defaults)) if self.defaults else "None"
+
+        def full() -> tuple[str, Any]:
+            closure = out.text(TupleValue(self.closure)) if self.closure else "None"
+            text = f"{function_type}({code}, {globals_}, {out.text(name)}, {defaults}, {closure})"
+            return text, lambda _: self.refuse("rebuilding")
+
+        text = out.fill(self, "", full)
+        if self.kwdefaults:
+            pairs = [(constant(k), v) for k, v in self.kwdefaults.items()]
+            out.statement(f"{text}.__kwdefaults__ = {out.text(new_dict(out.ctx, pairs))}")
+        if self.annotations is not None:
+            out.statement(f"{text}.__annotations__ = {out.text(self.annotations)}")
+        if self.qualname != self.code.co_qualname:
+            out.statement(f"{text}.__qualname__ = {self.qualname!r}")
+        return text
+
+
+class FunctionGet(Value):
+    """`function.__get__`, as decorators and descriptors call it."""
+
+    __slots__ = ("function",)
+
+    kind = "function's __get__"
+
+    def __init__(self, function: FunctionValue) -> None:
+        super().__init__()
+        self.function = function
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        receiver = ctx.real(args[0])
+        if isinstance(receiver, ConstantValue) and receiver.value is None:
+            return self.function
+        return BoundMethod(self.function, args[0])
+
+
+@wraps(FunctionType)
+def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
+    """Made anew at each call of its parent (a closure): known by its code and cells. Any other: by its identity."""
+    code = ctx.original_code(obj)
+    if obj.__closure__ and "<locals>" in obj.__qualname__:
+        ctx.guard(Kind.TYPE, source, FunctionType)
+    else:
+        ctx.guard(Kind.IS, source, obj)
+    ctx.guards.add(Kind.CODE, source, code, ctx.here())
+    value = FunctionValue(code, obj.__globals__, source)
+    value.function = obj
+    value.qualname = obj.__qualname__
+    if obj.__defaults__:
+        defaults = Attr(source, "__defaults__")
+        ctx.guards.add(Kind.LENGTH, defaults, len(obj.__defaults__), ctx.here())
+        value.defaults = tuple(ctx.wrap(d, Item(defaults, i)) for i, d in enumerate(obj.__defaults__))
+    if obj.__kwdefaults__:
+        kwdefaults = Attr(source, "__kwdefaults__")
+        value.kwdefaults = {k: ctx.wrap(d, Item(kwdefaults, k)) for k, d in obj.__kwdefaults__.items()}
+    if obj.__closure__:
+        closure = Attr(source, "__closure__")
+        value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
+    return value
+
+
+class BoundMethod(Value):
+    """A function bound to an object; equal ones are made at each attribute load, so it has no identity."""
+
+    __slots__ = ("function", "receiver")
+
+    kind = "bound method"
+
+    def __init__(self, function: Value, receiver: Value, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.receiver = function, receiver
+
+    def __str__(self) -> str:
+        return f"method {self.function}"
+
+    def python_type(self, ctx: Context) -> type:
+        return MethodType
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return (BoundMethod, ctx.real(self.function).key(ctx), ctx.real(self.receiver).key(ctx))
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if not isinstance(other, BoundMethod) or op not in ("==", "!="):
+            return None
+        mine, others = [(ctx.real(m.function), ctx.real(m.receiver)) for m in (self, other)]
+        return constant((mine == others) == (op == "=="))
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return ctx.real(self.function).call(ctx, [self.receiver, *args], kwargs)
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "__func__":
+            return self.function
+        if name == "__self__":
+            return self.receiver
+        return ctx.real(self.function).getattr(ctx, name)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.hold(MethodType)}({out.text(self.function)}, {out.text(self.receiver)})"
+
+
+@wraps(MethodType)
+def build_method(ctx: Context, obj: MethodType, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, MethodType)
+    function = ctx.wrap(obj.__func__, Attr(source, "__func__"))
+    return BoundMethod(function, ctx.wrap(obj.__self__, Attr(source, "__self__")), source)
+
+
+class PartialValue(Value):
+    """A functools.partial object."""
+
+    __slots__ = ("args", "function", "kwargs")
+
+    kind = "partial"
+    has_identity = True
+
+    def __init__(self, function: Value, args: Iterable[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.args, self.kwargs = function, tuple(args), kwargs
+
+    def python_type(self, ctx: Context) -> type:
+        return functools.partial
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return ctx.real(self.function).call(ctx, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleValue(self.args)
+        self.refuse(f"attribute .{name}")
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        named = "".join(f", {k}={out.text(v)}" for k, v in self.kwargs.items())
+        inner = "".join(f", {out.text(a)}" for a in self.args)
+        return f"{out.hold(functools.partial)}({out.text(self.function)}{inner}{named})"
+
+
+@wraps(functools.partial)
+def build_partial(ctx: Context, obj: functools.partial[Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, functools.partial)
+    args, keywords = Attr(source, "args"), Attr(source, "keywords")
+    ctx.guard(Kind.LENGTH, args, len(obj.args))
+    ctx.guard(Kind.KEYS, keywords, tuple(obj.keywords))
+    return PartialValue(
+        ctx.wrap(obj.func, Attr(source, "func")),
+        [ctx.wrap(a, Item(args, i)) for i, a in enumerate(obj.args)],
+        {k: ctx.wrap(v, Item(keywords, k)) for k, v in obj.keywords.items()},
+        source,
+    )
+
+
+def bind_arguments(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
+    """The locals with which the function's frame starts; a call that does not fit is refused, so that CPython complains."""
+    code = function.code
+    names, positional, keyword_only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+    bound: dict[str, Value] = dict(zip(names[:positional], args, strict=False))
+    left = dict(kwargs)
+    extra = args[positional:]
+    after = positional + keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[names[after]] = TupleValue(extra)
+        after += 1
+    elif extra:
+        raise GraphBreak("call with wrong arguments", f"{function}: too many positional arguments")
+    defaults = dict(zip(names[positional - len(function.defaults) : positional], function.defaults, strict=True))
+    for i, name in enumerate(names[: positional + keyword_only]):
+        if name in left and i >= code.co_posonlyargcount:
+            if name in bound:
+                raise GraphBreak("call with wrong arguments", f"{function}: {name} given twice")
+            bound[name] = left.pop(name)
+        elif name not in bound:
+            default = defaults.get(name) if i < positional else function.kwdefaults.get(name)
+            if default is None:
+                raise GraphBreak("call with wrong arguments", f"{function}: {name} is missing")
+            bound[name] = default
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[names[after]] = new_dict(ctx, [(constant(k), v) for k, v in left.items()])
+    elif left:
+        raise GraphBreak("call with wrong arguments", f"{function}: unexpected {', '.join(left)}")
+    return bound
