@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: modules don't import each other in a circle. A name stands for the module or for the whole package.
 LAYERS = [
     "rewriter",
-    "tracer.errors tracer.config tracer.log tracer.torch_private",
+    "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals",
     "tracer.sources tracer.native",
     "tracer.guards tracer.effects",
     "tracer.graph",
