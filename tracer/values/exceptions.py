@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 #: builtin exceptions whose C code keeps more than `args`: what they are made from is not what they show
 _SPECIAL = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
+#: attributes that show what the exception was made with
+_FIRST_ARGUMENT = (("value", StopIteration), ("code", SystemExit))
 _CHAINING = ("__cause__", "__context__")
 
 
 class ExceptionValue(Mutable):
-    """A BaseException instance; `content` holds `args`, the chaining attributes and notes by name, once they are set."""
+    """A BaseException instance; `content` holds `args` and the chaining attributes, once they are set."""
 
     __slots__ = ("cls", "object")
 
@@ -63,7 +65,7 @@ class ExceptionValue(Mutable):
             return constant(False) if self.source is None else self._from_outside(ctx, name)
         if name in ("add_note", "__str__", "__repr__"):
             return BuiltinMethod(self, name.strip("_"))
-        if name == "value" and issubclass(self.cls, StopIteration) or name == "code" and issubclass(self.cls, SystemExit):
+        if any(name == shown and issubclass(self.cls, cls) for shown, cls in _FIRST_ARGUMENT):
             arguments = self.arguments(ctx)
             if len(arguments) < 2:
                 return arguments[0] if arguments else constant(None)
@@ -95,7 +97,7 @@ class ExceptionValue(Mutable):
         """`raise self from cause`"""
         ctx.change(self, {**self.content, "__cause__": cause, "__suppress_context__": constant(True)})
 
-    def set_context(self, ctx: Context, handled: Value) -> None:
+    def chain(self, ctx: Context, handled: Value) -> None:
         """Raised while another exception was being handled: it becomes the context, unless that closes a circle."""
         if handled is self:
             return
@@ -122,7 +124,9 @@ class ExceptionValue(Mutable):
         """A real exception of the same class and arguments; builtin classes only, so that no user code runs."""
         if issubclass(self.cls, _SPECIAL) or self.cls.__flags__ & (1 << 9):
             self.refuse("text")
-        return self.cls(*[ctx.real(a).as_python(ctx) for a in self.arguments(ctx)])
+        arguments = [ctx.real(a).as_python(ctx) for a in self.arguments(ctx)]
+        twin: BaseException = self.cls(*arguments)
+        return twin
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         return None
