@@ -10,13 +10,15 @@ from __future__ import annotations
 import enum
 import math
 import types
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from .errors import InternalError, UserLine
+from .holding import Parts, Weak, hold, is_immutable_type, type_dict, type_mro, type_qualname
+from .native import GlobalState, Overlap, TensorFacts
 from .sources import Literal, Source
 
 
@@ -33,7 +35,7 @@ MISSING = Missing()
 class Kind(enum.Enum):
     """The kinds of checks; the comment says what `expected` holds."""
 
-    TYPE = "type"  # T: type(x) is T
+    TYPE = "type"  # the class: type(x) is this
     IS = "is"  # the object itself
     IS_NOT = "is not"  # an object that it was not
     EQUALS = "equals"  # a value: exact type and equal, also inside of tuples, frozensets and slices
@@ -46,20 +48,24 @@ class Kind(enum.Enum):
     TENSOR = "tensor"  # the real tensor seen
     ALIAS = "same object as"  # another source: the same object
     NOT_ALIAS = "other object than"  # another source: not the same object
-    NO_OVERLAP = "storage overlap"  # dict Source -> real tensor: their storages overlap as they did
+    NO_OVERLAP = "storage overlaps as it did with"  # sources of tensors, each with a TENSOR guard
     TYPE_ATTR = "class attribute"  # (cls, name, raw object or MISSING); the source is the class, for the report only
     CODE = "code"  # the original code object of a function
-    STATE = "global state"  # None
+    STATE = "global state"  # a GlobalState; None takes the one of this moment
     EXPRESSION = "expression"  # the bool that this source was
 
 
-#: The source of guards that look at no value of the program (STATE).
+#: The source of guards that look at no value of the program (STATE, TYPE_ATTR, NO_OVERLAP).
 NOWHERE: Source = Literal(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
-    """`kind` of check on `source` with what was seen there, and the user's line that needs it."""
+    """`kind` of check on `source` with what was seen there, and the user's line that needs it.
+
+    A guard that was frozen keeps no tensor and no other object alive that does not live for ever anyway: `expected`
+    then holds a `TensorFacts`, `Weak` or `Parts` in its stead.
+    """
 
     kind: Kind
     source: Source
@@ -71,7 +77,10 @@ class Guard:
             return "global state is as it was"
         if self.kind is Kind.TYPE_ATTR:
             cls, name, _ = self.expected
-            return f"class attribute {cls.__name__}.{name} is as it was"
+            return f"class attribute {describe(cls)}.{name} is as it was"
+        if self.kind is Kind.NO_OVERLAP:
+            sources = self.expected[0] if type(self.expected[0]) is tuple else self.expected
+            return f"storage of {', '.join(map(str, sources))} overlaps as it did"
         return f"{self.source}: {self.kind.value} {describe(self.expected)}".rstrip()
 
 
@@ -83,7 +92,11 @@ def describe(value: object) -> str:
     if isinstance(value, Source):
         return str(value)
     if isinstance(value, type):
-        return type.__dict__["__qualname__"].__get__(value)
+        return type_qualname(value)
+    if isinstance(value, (Weak, Parts)):
+        return value.name
+    if isinstance(value, TensorFacts):
+        return str(value)
     if isinstance(value, torch.Tensor):
         return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} on {value.device}"
     if type(value) in (types.FunctionType, types.BuiltinFunctionType):
@@ -107,7 +120,7 @@ _BY_VALUE = frozenset({
 
 
 def value_key(value: object) -> Hashable:
-    """A key that is equal for values that EQUALS takes for the same, and only for those; InternalError for other types."""
+    """Equal for two values exactly where EQUALS takes them for the same; an InternalError for what has no value."""
     kind = type(value)
     if kind in _BY_VALUE:
         return kind, value
@@ -163,6 +176,8 @@ def _expected_key(kind: Kind, expected: Any) -> Hashable:
 _SINGLE = frozenset({
     Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.TENSOR, Kind.CODE, Kind.EXPRESSION, Kind.STATE,
 })  # fmt: skip
+#: Kinds that say of what class the value is.
+_TYPED = (Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.TENSOR)
 #: Pairs that contradict each other on the same source with the same expectation.
 _OPPOSITE = {
     Kind.IS: Kind.IS_NOT, Kind.IS_NOT: Kind.IS, Kind.TRUTHY: Kind.FALSY, Kind.FALSY: Kind.TRUTHY,
@@ -178,8 +193,24 @@ _IMPLIES = {
 }
 
 
+def type_attribute(cls: type, name: str) -> object:
+    """What a class attribute lookup through the bases finds, without its `__get__`; or MISSING."""
+    for base in type_mro(cls):
+        found = type_dict(base).get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
+    """Can nobody change what this lookup finds? So it is for classes written in C."""
+    if type_attribute(cls, name) is not raw:
+        raise InternalError(f"class attribute {describe(cls)}.{name} is not {describe(raw)}")
+    return all(map(is_immutable_type, type_mro(cls)))
+
+
 class GuardSet:
-    """The guards of a capture under way: in the order in which they were asked for, each once, none contradicting another.
+    """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
     Nothing is ever taken out but by `rollback`: a weaker guard that a stronger one makes needless stays on the list
     until `freeze`, so that cutting the list back to a mark gives what stood there then.
@@ -197,8 +228,14 @@ class GuardSet:
         return iter(self._guards)
 
     def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
-        if kind is Kind.TYPE_ATTR:
+        if kind in (Kind.TYPE_ATTR, Kind.STATE, Kind.NO_OVERLAP):
             source = NOWHERE
+        if kind is Kind.STATE:
+            if (kind, source) in self._known:
+                return
+            expected = expected or GlobalState()
+        if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
+            return
         key = (kind, source, _expected_key(kind, expected))
         if key in self._known:
             return
@@ -206,26 +243,35 @@ class GuardSet:
         self._known[key] = len(self._guards)
         self._guards.append(Guard(kind, source, expected, line))
         self._keys.append(key)
-        slot = self._slot(kind, source, expected)
-        if slot is not None:
-            self._known[slot] = len(self._guards) - 1
+        only = self._only(kind, source, expected)
+        if only is not None:
+            self._known[only] = len(self._guards) - 1
 
     @staticmethod
-    def _slot(kind: Kind, source: Source, expected: Any) -> Hashable:
-        """Where a guard stands that only one expectation can hold for."""
+    def _only(kind: Kind, source: Source, expected: Any) -> Hashable:
+        """A key for what only one expectation can hold of."""
         if kind in _SINGLE:
-            return "one", kind, source
+            return kind, source
         if kind is Kind.TYPE_ATTR:
-            return "one", kind, id(expected[0]), expected[1]
+            return kind, id(expected[0]), expected[1]
         return None
 
     def _refuse_contradiction(self, kind: Kind, source: Source, expected: Any, key: tuple[Any, ...]) -> None:
-        slot = self._slot(kind, source, expected)
-        at = self._known.get(slot) if slot is not None else None
+        only = self._only(kind, source, expected)
+        at = self._known.get(only) if only is not None else None
         if at is None and kind in _OPPOSITE:
             at = self._known.get((_OPPOSITE[kind], source, key[2]))
+        if at is None and kind in _TYPED:
+            at = next((self._known[k, source] for k in _TYPED if self._implies_other_type(k, kind, source, expected)), None)
         if at is not None:
             raise InternalError(f"contradictory guards: {self._guards[at]!s} and {Guard(kind, source, expected)!s}")
+
+    def _implies_other_type(self, known: Kind, kind: Kind, source: Source, expected: Any) -> bool:
+        at = self._known.get((known, source))
+        if at is None:
+            return False
+        before = self._guards[at].expected
+        return _class(known, before) is not _class(kind, expected)
 
     def mark(self) -> int:
         return len(self._guards)
@@ -236,8 +282,50 @@ class GuardSet:
         self._known = {key: at for key, at in self._known.items() if at < mark}
 
     def freeze(self) -> tuple[Guard, ...]:
-        """The guards that are needed, in order."""
+        """The guards that are needed, in order; nothing that they hold keeps a model alive."""
         implied: dict[Source, set[Kind]] = {}
         for guard in self._guards:
             implied.setdefault(guard.source, set()).update(_IMPLIES.get(guard.kind, ()))
-        return tuple(g for g in self._guards if g.kind not in implied[g.source])
+        needed = [g for g in self._guards if g.kind not in implied[g.source]]
+        tensors = {g.source: g.expected for g in needed if g.kind is Kind.TENSOR}
+        facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
+        for tensor in tensors.values():
+            if id(tensor) not in facts:
+                facts[id(tensor)] = TensorFacts.of(tensor)
+
+        def freeze(guard: Guard) -> Guard:
+            if guard.kind is Kind.TENSOR:
+                expected: object = facts[id(guard.expected)]
+            elif guard.kind is Kind.NO_OVERLAP:
+                expected = _overlap(guard.expected, tensors)
+            else:
+                expected = _frozen(guard.kind, guard.expected)
+            return Guard(guard.kind, guard.source, expected, guard.line)
+
+        return tuple(map(freeze, needed))
+
+
+def _overlap(sources: Sequence[Source], tensors: Mapping[Source, torch.Tensor]) -> tuple[tuple[Source, ...], Overlap]:
+    """The sources of different tensors among these, and how the tensors overlap."""
+    different: dict[int, Source] = {}
+    for source in sources:
+        if source not in tensors:
+            raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
+        different.setdefault(id(tensors[source]), source)
+    kept = tuple(different.values())
+    return kept, Overlap.of([tensors[source] for source in kept])
+
+
+def _class(kind: Kind, expected: Any) -> type:
+    return expected if kind is Kind.TYPE else type(expected)
+
+
+def _frozen(kind: Kind, expected: Any) -> Any:
+    if kind in (Kind.TYPE, Kind.IS, Kind.IS_NOT, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.CODE):
+        return hold(expected)
+    if kind is Kind.KEYS:
+        return frozenset(map(hold, expected)) if type(expected) is frozenset else tuple(map(hold, expected))
+    if kind is Kind.TYPE_ATTR:
+        cls, name, raw = expected
+        return hold(cls), name, raw if raw is MISSING else hold(raw)
+    return expected

@@ -1,0 +1,237 @@
+"""How a region holds the objects that it compares with: strongly, weakly, or by their parts; and what they are called.
+
+A region sits in a code object, which the garbage collector does not see into: what it holds strongly and what reaches
+the function again can never be freed. So only objects that live for ever anyway (builtins, what a module defines at its
+top) and plain values are held strongly; all else weakly. A region whose weakly held object died can never run again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import re
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.utils.weak import TensorWeakRef
+
+from .errors import InternalError
+
+IMMUTABLE_TYPE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: attributes of such a class never change
+
+PLAIN_TYPES: Final = frozenset({
+    types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, types.NotImplementedType, range,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, object, types.CodeType,
+})  # fmt: skip
+
+_C_CALLABLES: Final = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType,
+)  # fmt: skip
+
+#: Reads what a class says of itself past any metaclass.
+type_mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+type_dict: Final[Callable[[type], Any]] = type.__dict__["__dict__"].__get__
+type_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
+type_qualname: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
+
+
+def is_immutable_type(cls: type) -> bool:
+    return bool(type_flags(cls) & IMMUTABLE_TYPE)
+
+
+def defined_at_top(value: Any, module: object, qualname: object) -> bool:
+    """Is this what its module defines under its name? Looks only into dicts: runs no user code."""
+    if type(module) is not str or type(qualname) is not str or module not in sys.modules:
+        return False
+    found: Any = sys.modules[module]
+    for name in qualname.split("."):
+        if isinstance(found, types.ModuleType):
+            found = found.__dict__.get(name)
+        elif isinstance(found, type):
+            found = type_dict(found).get(name)
+        else:
+            return False
+    return found is value or any(part is value for part in descriptor_parts(found))
+
+
+def descriptor_parts(value: Any) -> tuple[Any, ...]:
+    """The functions inside of a property, static or class method."""
+    if type(value) is property:
+        return value.fget, value.fset, value.fdel
+    return (value.__func__,) if type(value) in (staticmethod, classmethod) else ()
+
+
+def lives_for_ever(value: object) -> bool:
+    """May a region hold this strongly?"""
+    kind = type(value)
+    if kind in PLAIN_TYPES or isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    if isinstance(value, type):
+        module = type_dict(value).get("__module__")
+        return is_immutable_type(value) or defined_at_top(value, module, type_qualname(value))
+    if kind is types.FunctionType:
+        return defined_at_top(value, value.__module__, value.__qualname__)  # type: ignore[attr-defined]
+    if kind is types.BuiltinFunctionType:
+        owner = value.__self__  # type: ignore[attr-defined]
+        return owner is None or type(owner) is types.ModuleType or (isinstance(owner, type) and lives_for_ever(owner))
+    if kind in _C_CALLABLES:
+        return lives_for_ever(value.__objclass__)  # type: ignore[attr-defined]
+    if kind is types.ModuleType:
+        return sys.modules.get(value.__name__) is value  # type: ignore[attr-defined]
+    if kind is dict:  # the globals of a module
+        module = sys.modules.get(name) if type(name := value.get("__name__")) is str else None  # type: ignore[attr-defined]
+        return module is not None and module.__dict__ is value
+    if kind in (tuple, frozenset):
+        return all(lives_for_ever(item) for item in value)  # type: ignore[attr-defined]
+    if parts := descriptor_parts(value):
+        return all(lives_for_ever(part) for part in parts)
+    if isinstance(value, enum.Enum):
+        return lives_for_ever(kind)
+    return value is builtins.__dict__
+
+
+def weak_reference(value: Any) -> Callable[[], Any] | None:
+    """A weak reference, or None for an object that can't have one."""
+    if isinstance(value, torch.Tensor):  # a tensor's Python object can come back to life: torch's own reference knows
+        return TensorWeakRef(value)
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return None
+
+
+class Weak:
+    """Stands for an object that a guard or region must not keep alive; `get()` gives it, or None once it died."""
+
+    __slots__ = ("get", "name")
+
+    def __init__(self, get: Callable[[], Any], name: str) -> None:
+        self.get = get
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<weakly held {self.name}>"
+
+
+class Parts:
+    """Stands for a descriptor that can't be held weakly itself: known by its type and what it is made of."""
+
+    __slots__ = ("kind", "name", "parts")
+
+    def __init__(self, value: Any) -> None:
+        self.kind = type(value)
+        self.name = short_name(value)
+        self.parts = tuple(map(hold, self._of(value)))
+
+    @staticmethod
+    def _of(value: Any) -> tuple[Any, ...]:
+        if type(value) is types.MemberDescriptorType:
+            return value.__objclass__, value.__name__
+        return descriptor_parts(value)
+
+    def __call__(self, value: Any) -> bool:
+        """Is it this descriptor, or one made of the same?"""
+        if type(value) is not self.kind:
+            return False
+        return all(_same_part(now, part) for now, part in zip(self._of(value), self.parts, strict=True))
+
+    def __repr__(self) -> str:
+        return f"{self.kind.__name__} {self.name}"
+
+
+def _same_part(now: object, part: object) -> bool:
+    if type(part) is str:
+        return type(now) is str and now == part
+    kept = held(part)
+    return now is kept and (kept is not None or part is None)
+
+
+def hold(value: Any) -> Any:
+    """The object itself where it may be held, else what stands for it: a `Weak` or `Parts`.
+
+    Other objects without weak references (lists, dicts, objects with slots) are held. A bound method is made anew at
+    every attribute load, so that its identity means nothing.
+    """
+    if isinstance(value, (Weak, Parts)) or lives_for_ever(value):
+        return value
+    if type(value) is types.MethodType:
+        raise InternalError("no identity guard for a bound method: guard its __self__ and __func__")
+    if type(value) in (property, staticmethod, classmethod, types.MemberDescriptorType):
+        return Parts(value)
+    reference = weak_reference(value)
+    return value if reference is None else Weak(reference, short_name(value))
+
+
+def held(value: Any) -> Any:
+    """What `hold` was given, or None where it died."""
+    return value.get() if isinstance(value, Weak) else value
+
+
+def short_name(value: Any) -> str:
+    """An identifier made from what an object is."""
+    if isinstance(value, (Weak, Parts)):
+        return value.name
+    if isinstance(value, type):
+        name = type_qualname(value).rpartition(".")[2]
+    elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, *_C_CALLABLES)):
+        name = value.__name__.rpartition(".")[2]
+    elif type(value) is types.CodeType:
+        name = value.co_name
+    elif type(value) in (torch.dtype, torch.device, torch.layout, torch.memory_format):
+        name = str(value).removeprefix("torch.")
+    elif isinstance(value, enum.Enum):
+        name = f"{type_qualname(type(value))}_{value._name_}"
+    elif type(value) is functools.partial:
+        name = "partial"
+    elif type(value) in (property, staticmethod, classmethod):
+        inner = value.fget if type(value) is property else value.__func__
+        name = short_name(inner) if type(inner) is types.FunctionType else type(value).__name__
+    else:
+        name = type_qualname(type(value)).rpartition(".")[2].lower()
+    return re.sub(r"\W+", "_", name).strip("_") or "object"
+
+
+class Constants:
+    """The constants of one text: names beginning with `k_`, each object once, each name unique."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.weak: list[Callable[[], Any]] = []
+        self._names: dict[tuple[int, bool], str] = {}
+
+    def add(self, value: Any, hint: str | None = None) -> str:
+        """The name of a constant that is this very object."""
+        return self._named(value, hint or short_name(value), value, False)
+
+    def text(self, value: Any, hint: str | None = None) -> str:
+        """An expression that gives this object: a name, or the call of a weak reference (None once it died)."""
+        kept = hold(value)
+        if not isinstance(kept, Weak):
+            return self.add(kept, hint)
+        known = len(self.values)
+        name = self._named(kept.get(), f"w_{hint or kept.name}", kept.get, True)
+        if len(self.values) > known:
+            self.weak.append(kept.get)
+        return f"{name}()"
+
+    def _named(self, value: Any, hint: str, constant: Any, weak: bool) -> str:
+        key = (id(value), weak)
+        name = self._names.get(key)
+        if name is None or (weak and (value is None or self.values[name]() is not value)):  # the id of a dead object
+            name = self._names[key] = self.reserve(f"k_{hint}", constant)
+        return name
+
+    def reserve(self, name: str, value: Any) -> str:
+        """Adds a constant under this name, with a number behind it where the name is taken."""
+        unique, number = name, 1
+        while unique in self.values:
+            number += 1
+            unique = f"{name}_{number}"
+        self.values[unique] = value
+        return unique
