@@ -1,14 +1,12 @@
 """Which code object a grafted one was made from, by identity. Whoever reads a function's bytecode asks here first.
 
-Low in the layers, because guards (is this still that function's code?) and the interpreter ask, long before a cache exists.
+Low in the layers, because guards (is this still that function's code?) and the interpreter ask, who know of no cache.
 """
 
 from __future__ import annotations
 
 import weakref
 from types import CodeType, FunctionType
-
-from .errors import InternalError
 
 #: id(grafted) -> (grafted, original): weakly, so that a dropped function is freed.
 _known: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
@@ -30,13 +28,15 @@ def is_grafted(code: CodeType) -> bool:
 
 
 def original_code(code: CodeType) -> CodeType:
-    """The code as its author wrote it: what was grafted, or `code` itself where that is no graft of ours."""
-    if not is_grafted(code):
+    """The code as its author wrote it: what was grafted, or `code` itself where that is no graft of ours.
+
+    Guards ask this at run time, so it never raises. A graft that outlived its original (a function that somebody made
+    from the grafted code by hand) stands for itself.
+    """
+    found = _known.get(id(code))
+    if found is None or found[0]() is not code:
         return code
-    original = _known[id(code)][1]()
-    if original is None:
-        raise InternalError(f"the original code of {code.co_qualname} is gone while its graft is in use")
-    return original
+    return found[1]() or code
 
 
 def plain_copy(function: FunctionType, *, own_code: bool = False) -> FunctionType:
@@ -54,8 +54,11 @@ def plain_copy(function: FunctionType, *, own_code: bool = False) -> FunctionTyp
     copy.__doc__ = function.__doc__
     copy.__kwdefaults__ = None if function.__kwdefaults__ is None else dict(function.__kwdefaults__)
     copy.__dict__.update(function.__dict__)
-    for name in ("__annotate__", "__annotations__", "__type_params__"):  # what there is, on this Python
-        value = getattr(function, name, None)
-        if value:
-            setattr(copy, name, dict(value) if isinstance(value, dict) else value)
+    annotate = getattr(function, "__annotate__", None)
+    if annotate is not None:  # reading __annotations__ would run it
+        setattr(copy, "__annotate__", annotate)  # noqa: B010
+    elif function.__annotations__:
+        copy.__annotations__ = dict(function.__annotations__)
+    if getattr(function, "__type_params__", ()):
+        copy.__type_params__ = function.__type_params__
     return copy
