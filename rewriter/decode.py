@@ -14,10 +14,11 @@ from types import CodeType
 from typing import Any
 
 from . import versions
+from .analysis import Analysis, AnalysisError, Kind
 from .instructions import CANONICAL_OPNAMES, JUMP_OPNAMES, DecodeError, Handler, Instruction, Positions
 from .lowering import LOWERINGS, SUPER_INSTRUCTIONS, Lowering, Names, Pieces, refuse
 
-__all__ = ["CANONICAL_OPNAMES", "DecodeError", "Decoded", "Handler", "Instruction", "decode"]
+__all__ = ["CANONICAL_OPNAMES", "AnalysisError", "DecodeError", "Decoded", "Handler", "Instruction", "Kind", "decode"]
 
 #: What `co_code` may hold: no pseudo-instruction of the compiler, nothing instrumented.
 REAL_OPCODES = {name: op for name, op in opcode.opmap.items() if op < 256 and not name.startswith("INSTRUMENTED_")}
@@ -44,6 +45,9 @@ _AT_TARGET: dict[int, tuple[int, ...]] = {
     REAL_OPCODES["FOR_ITER"]: tuple(REAL_OPCODES[name] for name in versions.FOR_END),
     REAL_OPCODES["SEND"]: tuple(REAL_OPCODES[name] for name in versions.SEND_END),
 }
+
+
+READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
 
 
 class _Walk:
@@ -189,7 +193,44 @@ class Decoded:
         return self._shared.unit_at[offset]
 
     def unit_starts(self) -> list[int]:
-        return sorted({instruction.unit for instruction in self.instructions})
+        return [instruction.index for instruction in self.instructions if instruction.unit == instruction.index]
+
+    def stack_at(self, index: int) -> tuple[Kind, ...] | None:
+        """What lies on the stack before an instruction, bottom first; None if it is never reached."""
+        state = self._shared.analysis().before[index]
+        return None if state is None else tuple([slot.kind for slot in state.stack])
+
+    def producers_at(self, index: int) -> tuple[frozenset[int], ...] | None:
+        """Which instructions may have pushed each slot of `stack_at` (none: the interpreter, for a handler)."""
+        state = self._shared.analysis().before[index]
+        return None if state is None else tuple([slot.producers for slot in state.stack])
+
+    def bound_at(self, index: int) -> frozenset[str]:
+        """The locals that are certainly bound. A name whose slot may hold a cell is no local there."""
+        return self._shared.locals_in(index, self._shared.analysis().state(index).bound_every)
+
+    def maybe_bound_at(self, index: int) -> frozenset[str]:
+        return self._shared.locals_in(index, self._shared.analysis().state(index).bound_some)
+
+    def live_at(self, index: int) -> frozenset[str]:
+        """The locals that some path reads before it writes them; all, where the function may look at its own frame."""
+        live = -1 if self._shared.reads_frame else self._shared.analysis().live[index]
+        return self._shared.locals_in(index, live)
+
+    def cells_at(self, index: int) -> frozenset[str]:
+        """The cell and free variables whose slot certainly holds the cell (an inlined comprehension may borrow it)."""
+        analysis = self._shared.analysis()
+        return analysis.names(analysis.state(index).cells_every)
+
+    def unclear_at(self, index: int) -> frozenset[str]:
+        """The names whose slot holds a cell on one path and none on another: no place for an entry or landing."""
+        analysis = self._shared.analysis()
+        state = analysis.state(index)
+        return analysis.names(state.cells_some & ~state.cells_every)
+
+    def handlers_entered(self, index: int) -> tuple[int, ...]:
+        """The PUSH_EXC_INFOs whose exception is being handled, the innermost last."""
+        return self._shared.analysis().state(index).entered
 
     def __repr__(self) -> str:
         return f"<Decoded {self.code.co_qualname}: {len(self.instructions)} instructions>"
@@ -210,6 +251,36 @@ class _Shared:
         for handler in self.handlers:
             self.handler_of[handler.start:handler.end] = [handler] * (handler.end - handler.start)
         self.arguments = arguments(code)
+        self.free = code.co_freevars
+        #: It names something that shows a frame's locals, so that each of them may be looked at.
+        self.reads_frame = not READS_FRAME.isdisjoint(code.co_names)
+        self._analysis: Analysis | None = None
+        if versions.LOAD_FAST_LOADS_CELLS and any(
+            instruction.opname == "LOAD_FAST_AND_CLEAR" and instruction.arg in walk.names.cells
+            for instruction in self.instructions
+        ):
+            self.instructions = self.loads_of_locals()
+
+    def loads_of_locals(self) -> tuple[Instruction, ...]:
+        """Where an inlined comprehension uses a cell's slot for a local of its own, a load is no load of the cell."""
+        analysis = self.analysis()
+        return tuple(
+            instruction._replace(opname="LOAD_FAST")
+            if instruction.opname == "LOAD_CLOSURE"
+            and (state := analysis.before[instruction.index]) is not None
+            and not state.cells_some & analysis.bit[instruction.arg]
+            else instruction
+            for instruction in self.instructions
+        )
+
+    def analysis(self) -> Analysis:
+        if self._analysis is None:
+            self._analysis = Analysis(self.instructions, self.handler_of, self.slots, self.arguments, self.free)
+        return self._analysis
+
+    def locals_in(self, index: int, mask: int) -> frozenset[str]:
+        analysis = self.analysis()
+        return analysis.names(mask & ~analysis.state(index).cells_some)
 
 
 def arguments(code: CodeType) -> tuple[str, ...]:
