@@ -38,6 +38,8 @@ class GraphBreak(TorchgraftError):
         self.details = details
         self.hint = hint
         self.stack: tuple[UserLine, ...] = ()
+        #: the canonical index of the root instruction that broke; None: the entry itself
+        self.at: int | None = None
 
     def __str__(self) -> str:
         lines = [f"graph break: {self.title}" + (f": {self.details}" if self.details else "")]

@@ -57,6 +57,8 @@ class Context:
         self._namespaces: dict[int, Namespace] = {}
         #: generators that were made in the region, so that none is left half way with a `finally` to run
         self.generators: list[GeneratorValue] = []
+        #: root instructions at which modes that are still entered were entered, outermost first
+        self.modes: list[int] = []
         self._left = BUDGET
 
     # objects from outside -------------------------------------------------------------------------------------------
@@ -91,6 +93,9 @@ class Context:
         """From now on this object, wherever it is found, is this value."""
         self._known[id(obj)] = (obj, value)
         self._journal.append(lambda: self._known.pop(id(obj)))
+
+    def known_values(self) -> list[Value]:
+        return [value for _, value in self._known.values()]
 
     def hold(self, obj: object, hint: str = "") -> Held:
         """A constant of the region. The name is made from the hint or the object's own name."""

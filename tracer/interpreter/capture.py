@@ -1,0 +1,312 @@
+"""One capture: interpret the root frame from an entry to where it must end, then write the way out.
+
+Before every instruction of the root frame a mark is set. A break, at whatever depth of inlined calls, goes back to the
+last mark and the region ends there; what a mark cannot undo, or an object that cannot be rebuilt, begins the capture
+anew with a break noted at the guilty instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rewriter.analysis import handlers_entered
+from rewriter.layouts import landable, landing_layout
+from rewriter.region import KEEP, UNBOUND
+
+from ..errors import CannotUndo, GraphBreak, OperatorFailed
+from ..graph.capture import Callee, Capture, Exit, Request
+from ..graph.fx_capture import FxCapture
+from ..guards import NOWHERE, Kind
+from ..sources import Param, Source
+from ..values.base import Mutable, Raised, Value
+from ..values.functions import BoundMethod, FunctionValue
+from ..values.modules import ModuleValue
+from . import inlining, opcodes
+from .context import Context
+from .exits import ExitWriter, Unbuildable
+from .frame import Frame, NullValue, State
+
+assert opcodes
+
+#: how often one capture may begin anew before it is given up
+MAX_ATTEMPTS = 50
+CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
+
+
+class Restart(Exception):
+    """Begin anew, with a break before this root instruction."""
+
+    def __init__(self, index: int, graph_break: GraphBreak) -> None:
+        super().__init__(index, graph_break)
+        self.index = index
+        self.graph_break = graph_break
+
+
+def capture(request: Request) -> Capture:
+    """Capture from `request.layout.index`. Raises GraphBreak where there is nothing to be captured at all."""
+    breaks: dict[int, GraphBreak] = {}
+    for _ in range(MAX_ATTEMPTS):
+        attempt = Attempt(request, breaks)
+        try:
+            return attempt.run()
+        except Restart as restart:
+            if restart.index in breaks:
+                raise restart.graph_break from restart
+            breaks[restart.index] = restart.graph_break
+        finally:
+            attempt.ctx.graph.close()
+    raise GraphBreak("capture began anew too often", f"{MAX_ATTEMPTS} times", "")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The root frame before one instruction, and how far everything else had got."""
+
+    index: int
+    state: State
+    context: Any
+
+
+class Attempt:
+    """One try at a capture."""
+
+    def __init__(self, request: Request, breaks: dict[int, GraphBreak]) -> None:
+        self.request = request
+        self.breaks = breaks
+        self.ctx = Context(request, inlining.call, inlining.resume)
+        self.frame = self._root_frame()
+        self.decoded = request.decoded
+        self.landable = landable(self.decoded)
+        self.entered = handlers_entered(self.decoded, request.layout.index)
+        self.at_entry = dict(self.frame.locals)
+        self.first = Mark(self.frame.ip, self.frame.save(), self.ctx.mark())
+
+    def _root_frame(self) -> Frame:
+        """The user's frame as the entry found it: locals, cells and stack are what the slot was given."""
+        request, layout, ctx = self.request, self.request.layout, self.ctx
+        frame = Frame(ctx, request.decoded.code, ctx.namespace(request.globals))
+        given = iter(zip(layout.parameters, request.arguments, strict=True))
+        for name in layout.locals:
+            parameter, obj = next(given)
+            if obj is not UNBOUND:
+                frame.locals[name] = ctx.wrap(obj, Param(parameter))
+        for name in layout.cells:
+            parameter, obj = next(given)
+            frame.cells[name] = ctx.wrap(obj, Param(parameter))  # type: ignore[assignment]
+        for is_object in layout.stack:
+            if is_object:
+                parameter, obj = next(given)
+                frame.push(ctx.wrap(obj, Param(parameter)))
+            else:
+                frame.push(NullValue())
+        frame.ip = frame.unit = layout.index
+        ctx.frames.append(frame)
+        for name, value in frame.locals.items():
+            if name in layout.checked:
+                ctx.guard(Kind.IS_NOT, value.source, UNBOUND)
+        return frame
+
+    # reading --------------------------------------------------------------------------------------------------------
+    def run(self) -> Capture:
+        frame, ctx = self.frame, self.ctx
+        mark, first = self.first, True
+        while True:
+            instruction = frame.instructions[frame.ip]
+            if instruction.index == instruction.unit:
+                if not first:
+                    mark = self._mark(instruction.index) or mark
+                first = False
+                frame.unit = instruction.index
+                if instruction.opname == "RETURN_VALUE" and mark.index == instruction.index:
+                    return self._finish(mark, None)
+                noted = self.breaks.get(instruction.index)
+                if noted is not None:
+                    return self._end(mark, noted)
+            try:
+                frame.step(instruction)
+                ctx.spend(1)
+            except GraphBreak as graph_break:
+                graph_break.stack = graph_break.stack or ctx.user_stack()
+                return self._end(mark, graph_break)
+            except (Raised, OperatorFailed) as error:
+                return self._end(mark, self._raises(error))
+            except RecursionError:
+                return self._end(mark, GraphBreak("calls nested too deeply", "", ""))
+
+    def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
+        what = str(error.value) if isinstance(error, Raised) else str(error)
+        graph_break = GraphBreak("an exception leaves the function", what, "the original instruction raises it")
+        graph_break.stack = self.ctx.user_stack()
+        return graph_break
+
+    def _mark(self, index: int) -> Mark | None:
+        """A mark, where a region may land."""
+        if index not in self.landable or handlers_entered(self.decoded, index) != self.entered:
+            return None
+        if self.frame.exception is not None:
+            return None
+        return Mark(index, self.frame.save(), self.ctx.mark())
+
+    # ending ---------------------------------------------------------------------------------------------------------
+    def _end(self, mark: Mark, graph_break: GraphBreak) -> Capture:
+        """End the region at the mark, because of a break."""
+        graph_break.at = mark.index
+        if self.request.fullgraph:
+            raise graph_break
+        depth = len(graph_break.stack)
+        try:
+            self.ctx.rollback(mark.context)
+        except CannotUndo:
+            raise Restart(mark.index, graph_break) from graph_break
+        self.frame.restore(mark.state)
+        del self.ctx.frames[1:]
+        self.frame.unit = mark.index
+        if depth > 1:
+            self._use_private_callee(mark.index)
+        return self._finish(mark, graph_break)
+
+    def _use_private_callee(self, index: int) -> None:
+        """The inlined call at this instruction broke inside: a private copy of the callee runs in its stead."""
+        instructions, stack = self.frame.instructions, self.frame.stack
+        call = next((i for i in instructions[index : index + 3] if i.unit == index and i.opname in CALLS), None)
+        if call is None:
+            return
+        below = call.arg if call.opname == "CALL" else 1 + call.arg if call.opname == "CALL_KW" else 1 + bool(call.arg)
+        if call.index != index and call.opname == "CALL_KW":
+            below -= 1  # the names are loaded by the same unit
+        for position in (-below - 1, -below - 2):
+            private = self._private(stack[position])
+            if private is not None:
+                stack[position] = private
+                return
+
+    def _private(self, value: Value) -> Value | None:
+        if isinstance(value, NullValue):
+            return None
+        value = self.ctx.real(value)
+        if isinstance(value, FunctionValue) and value.function is not None:
+            return CalleeValue(value)
+        if isinstance(value, BoundMethod):
+            function = self._private(value.function)
+            return None if function is None else BoundMethod(function, value.receiver)
+        if isinstance(value, ModuleValue):
+            wrapped = self.ctx.wrap(torch.nn.Module.__call__, self.ctx.hold(torch.nn.Module.__call__, "module_call"))
+            function = self._private(wrapped) if value.is_plainly_called(self.ctx) else None
+            return None if function is None else BoundMethod(function, value)
+        return None
+
+    def _finish(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
+        try:
+            return self._write(mark, graph_break)
+        except Unbuildable as unbuildable:
+            born = unbuildable.born
+            why = graph_break or unbuildable.graph_break
+            if born is None or born < 0 or (born == self.request.layout.index and mark.index == born):
+                raise why from unbuildable
+            raise Restart(born, why) from unbuildable
+
+    def _write(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
+        ctx, frame = self.ctx, self.frame
+        if graph_break is not None and mark is self.first:
+            raise graph_break
+        for generator in ctx.generators:
+            if generator.holds_finally():
+                raise Unbuildable(generator.born, GraphBreak("generator left with a handler open", str(generator), ""))
+        out = ExitWriter(ctx)
+        values = self._landing_values(out, mark.index)
+        effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
+        outputs = list(out.outputs.values())
+        graph = ctx.graph.finish([tensor for tensor, _ in outputs])
+        effects += self._state_effects(out, graph)
+        empty = not outputs and not graph.mutates_inputs and not graph.uses_rng and not graph.operators
+        inputs = tuple(ctx.inputs[id(tensor)] for tensor in graph.inputs)
+        self._alias_guards(graph)
+        return Capture(
+            entry=self.request.layout.index,
+            guards=ctx.guards.freeze(),
+            fetches=tuple((name, source) for source, name in out.fetches.items()),
+            graph=None if empty else graph,
+            inputs=inputs,
+            outputs=tuple(name for _, name in outputs),
+            setup=tuple(out.setup),
+            effects=tuple(effects),
+            exit=Exit(mark.index, values),
+            constants=out.constants,
+            graph_break=graph_break,
+            can_retry=not graph.mutates_inputs and not graph.uses_rng,
+            inlined=tuple(ctx.inlined),
+        )
+
+    def _landing_values(self, out: ExitWriter, index: int) -> tuple[str, ...]:
+        layout = landing_layout(self.decoded, index)
+        texts = []
+        for name in layout.locals:
+            value = self.frame.locals.get(name)
+            if value is not None:
+                texts.append(out.text(value))
+            elif name in self.at_entry:
+                texts.append(out.hold(UNBOUND, "UNBOUND"))
+            else:
+                texts.append(out.hold(KEEP, "KEEP"))
+        for is_object, value in zip(layout.stack, self.frame.stack, strict=True):
+            if is_object:
+                texts.append(out.text(value))
+        return tuple(texts)
+
+    def _state_effects(self, out: ExitWriter, graph: FxCapture) -> list[str]:
+        """Torch's state that the captured code changed and that outlives the region."""
+        end = graph.end_state
+        if end.entered:
+            kinds = ", ".join(kind for kind, _ in end.entered)
+            raise Unbuildable(self._entered_at(), GraphBreak("break inside of a mode", kinds, "leave the `with` block first"))
+        if end.grad_enabled is None:
+            return []
+        return [f"{out.hold(torch._C._set_grad_enabled, 'set_grad_enabled')}({end.grad_enabled})"]
+
+    def _entered_at(self) -> int | None:
+        """The root instruction that entered the outermost mode which is still entered."""
+        return self.ctx.modes[0] if self.ctx.modes else None
+
+    def _alias_guards(self, graph: FxCapture) -> None:
+        """Where something from outside is changed, what must not be the same object, or overlap with it."""
+        ctx = self.ctx
+        if graph.mutates_inputs:
+            examples = dict(zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True))
+            ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, examples)
+        if graph.operators:
+            ctx.guards.add(Kind.STATE, NOWHERE)
+        for changed in ctx.changed.values():
+            for other in ctx.known_values():
+                if other is not changed and type(other) is type(changed) and _from_outside(other, changed):
+                    assert changed.source is not None
+                    ctx.guard(Kind.NOT_ALIAS, other.source, changed.source)
+
+
+def _from_outside(other: Value, changed: Mutable) -> bool:
+    return other.source is not None and changed.source is not None and other.source != changed.source
+
+
+class CalleeValue(Value):
+    """A function's private grafted copy, which runs at the landing in the function's stead."""
+
+    __slots__ = ("original",)
+
+    kind = "private callee"
+
+    def __init__(self, original: FunctionValue) -> None:
+        super().__init__()
+        self.original = original
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        function = self.original.function
+        assert function is not None
+        source: Source | None = self.original.source
+        if function.__closure__ and source is not None:
+            # made anew at each call of its parent: another function object each time, which keeps its own cells
+            return out.text(self.original)
+        return out.hold(Callee(function), f"callee_{function.__name__}")
+
+
+__all__ = ["Attempt", "GraphBreak", "capture"]
