@@ -11,6 +11,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ __all__ = [
     "FakeTensor",
     "FakeTensorMode",
     "ShapeEnv",
+    "Traits",
     "TracingContext",
     "compiling",
     "cpp_compiler_command",
@@ -47,6 +49,9 @@ __all__ = [
     "is_transformed",
     "lazy_graph_module",
     "named_backends",
+    "new_shape_env",
+    "plain_fake",
+    "remember_fake",
     "operator_traits",
     "registered_backend",
     "set_grad_enabled",
@@ -93,23 +98,44 @@ def hidden_writes() -> dict[Any, tuple[str, ...]]:
     )  # fmt: skip
 
 
-@functools.cache
-def operator_traits(operator: Any) -> tuple[bool, bool, tuple[tuple[int, str], ...]]:
-    """(random, effect, written): what an operator does beside computing its results.
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an operator does beside computing its results.
 
+    random: it draws from a generator, unless the argument `unless_zero` (position, name) is zero.
     effect: it has no result, so it exists for what it does (an assertion, say).
-    written: position and name of each argument that it may write.
+    written: position and name of each argument that it may write, unless `training` is an argument that is False.
     """
+
+    random: bool
+    unless_zero: tuple[int, str] | None
+    effect: bool
+    written: tuple[tuple[int, str], ...]
+    training: tuple[int, str] | None
+
+    @property
+    def pure(self) -> bool:
+        return not (self.random or self.effect or self.written)
+
+
+@functools.cache
+def operator_traits(operator: Any) -> Traits | None:
+    """None for an operator that only computes its results."""
     schema = getattr(operator, "_schema", None)
     if schema is None:  # a higher-order operator: nothing is known, so everything is assumed
-        return False, True, ()
+        return Traits(False, None, True, (), None)
     hidden = hidden_writes().get(operator, ())
-    written = tuple(
-        (position, argument.name)
-        for position, argument in enumerate(schema.arguments)
-        if (argument.alias_info is not None and argument.alias_info.is_write) or argument.name in hidden
+    written, special = [], {}
+    for position, argument in enumerate(schema.arguments):
+        if (argument.alias_info is not None and argument.alias_info.is_write) or argument.name in hidden:
+            written.append((position, argument.name))
+        if argument.name in ("dropout_p", "training"):
+            special[argument.name] = position, argument.name
+    # Attention kernels are marked random whether they drop anything or not, and batch norms as writing in evaluation too.
+    traits = Traits(
+        is_random(operator), special.get("dropout_p"), not schema.returns, tuple(written), special.get("training")
     )
-    return is_random(operator), not schema.returns, written
+    return None if traits.pure else traits
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
@@ -117,7 +143,34 @@ def is_transformed(tensor: torch.Tensor) -> bool:
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
+# fake tensors ---------------------------------------------------------------------------------------------------------
+def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
+    """The fake of a leaf that shares nothing, as `mode.from_tensor` makes it, but without .grad."""
+    meta = torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
+    )
+    fake = FakeTensor(mode, meta, tensor.device)
+    if isinstance(tensor, torch.nn.Parameter):
+        fake._is_param = True
+    if tensor.requires_grad and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
+        fake.grad_dtype = tensor.grad_dtype
+    return fake
+
+
+def remember_fake(mode: FakeTensorMode, tensor: torch.Tensor, fake: FakeTensor) -> None:
+    """Let `mode.from_tensor` know a fake that it did not make, and that fake's storage."""
+    mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
+    converter = mode.fake_tensor_converter.meta_converter
+    description = converter.describer.describe_storage(tensor.untyped_storage())
+    converter.set_storage_memo(description, fake.untyped_storage())
+
+
 # shapes and graphs ----------------------------------------------------------------------------------------------------
+def new_shape_env() -> ShapeEnv:
+    """An environment in which nothing that depends on a tensor's values becomes a symbol: such operators fail."""
+    return ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+
+
 def shape_env_state(shape_env: ShapeEnv) -> tuple[int, ...]:
     """Changes whenever the environment learned something that cannot be taken back."""
     return len(shape_env.guards), len(shape_env.replacements), len(shape_env.var_to_range), len(shape_env.divisible)
@@ -180,3 +233,18 @@ def compiling(shape_env: ShapeEnv) -> Iterator[TracingContext]:
     context = TracingContext(backend_fake_mode(shape_env))
     with tracing(context):
         yield context
+
+
+# modules --------------------------------------------------------------------------------------------------------------
+#: where `nn.Module.__call__` looks for a compiled `_call_impl`; `__getstate__` leaves it out
+COMPILED_CALL = "_compiled_call_impl"
+
+
+def module_call_impl(model: torch.nn.Module) -> Callable[..., Any]:
+    """What a call of this module runs unless something compiled stands in its place; takes the module first."""
+    return type(model)._call_impl
+
+
+def has_compiled_call() -> bool:
+    """Does this torch look for it at all?"""
+    return hasattr(torch.nn.Module, COMPILED_CALL) and hasattr(torch.nn.Module, "_call_impl")
