@@ -8,8 +8,6 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
-import math
-import types
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +15,8 @@ from typing import Any
 import torch
 
 from .errors import InternalError, UserLine
-from .holding import Parts, Weak, hold, is_immutable_type, type_dict, type_mro, type_qualname
+from .guard_values import describe, has_value, key_of, same_value, value_key
+from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import GlobalState, Overlap, TensorFacts
 from .sources import Literal, Source
 
@@ -84,75 +83,6 @@ class Guard:
         return f"{self.source}: {self.kind.value} {describe(self.expected)}".rstrip()
 
 
-def describe(value: object) -> str:
-    """A short text for a value in messages; runs no user code."""
-    if value is None or type(value) in (int, float, complex, bool, str, bytes):
-        text = repr(value)
-        return text if len(text) <= 60 else text[:57] + "..."
-    if isinstance(value, Source):
-        return str(value)
-    if isinstance(value, type):
-        return type_qualname(value)
-    if isinstance(value, (Weak, Parts)):
-        return value.name
-    if isinstance(value, TensorFacts):
-        return str(value)
-    if isinstance(value, torch.Tensor):
-        return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} on {value.device}"
-    if type(value) in (types.FunctionType, types.BuiltinFunctionType):
-        return f"function {value.__qualname__}"  # type: ignore[attr-defined]
-    if type(value) is types.CodeType:
-        return f"code of {value.co_qualname}"
-    if type(value) is types.ModuleType:
-        return f"module {value.__name__}"
-    if type(value) in (tuple, frozenset, list):
-        inner = ", ".join(describe(item) for item in list(value)[:8])  # type: ignore[call-overload]
-        return f"{type(value).__name__} of {inner}" if inner else f"empty {type(value).__name__}"
-    if type(value) in (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, range):
-        return repr(value)
-    return f"{type(value).__qualname__} object"
-
-
-_BY_VALUE = frozenset({
-    int, bool, str, bytes, types.NoneType, types.EllipsisType, types.NotImplementedType,
-    torch.dtype, torch.device, torch.layout, torch.memory_format,
-})  # fmt: skip
-
-
-def value_key(value: object) -> Hashable:
-    """Equal for two values exactly where EQUALS takes them for the same; an InternalError for what has no value."""
-    kind = type(value)
-    if kind in _BY_VALUE:
-        return kind, value
-    if kind is float:
-        return kind, float_key(value)  # type: ignore[arg-type]
-    if kind is complex:
-        return kind, float_key(value.real), float_key(value.imag)  # type: ignore[attr-defined]
-    if kind is range or kind is slice:
-        return kind, tuple(value_key(part) for part in (value.start, value.stop, value.step))  # type: ignore[attr-defined]
-    if kind is tuple or kind is torch.Size:
-        return kind, tuple(value_key(item) for item in value)  # type: ignore[attr-defined]
-    if kind is frozenset:
-        return kind, frozenset(value_key(item) for item in value)  # type: ignore[attr-defined]
-    if isinstance(value, enum.Enum):
-        return kind, id(value)
-    raise InternalError(f"no EQUALS guard for a {kind.__qualname__}")
-
-
-def float_key(value: float) -> str:
-    """Tells 0.0 from -0.0 and takes every nan for the same."""
-    return "nan" if math.isnan(value) else value.hex()
-
-
-def has_value(value: object) -> bool:
-    """Can an EQUALS guard hold for this value?"""
-    try:
-        value_key(value)
-    except InternalError:
-        return False
-    return True
-
-
 def _expected_key(kind: Kind, expected: Any) -> Hashable:
     """What tells two guards of one kind on one source apart, and a flag of contradiction lies in."""
     if kind is Kind.EQUALS:
@@ -160,9 +90,9 @@ def _expected_key(kind: Kind, expected: Any) -> Hashable:
     if kind in (Kind.LENGTH, Kind.EXPRESSION, Kind.STATE, Kind.TRUTHY, Kind.FALSY, Kind.ALIAS, Kind.NOT_ALIAS):
         return expected
     if kind in (Kind.HAS_KEY, Kind.LACKS_KEY):
-        return value_key(expected) if has_value(expected) else id(expected)
+        return key_of(expected)
     if kind is Kind.KEYS:
-        keys = tuple(value_key(k) if has_value(k) else id(k) for k in expected)
+        keys = tuple(map(key_of, expected))
         return keys if type(expected) is tuple else frozenset(keys)
     if kind is Kind.NO_OVERLAP:
         return tuple(expected)
@@ -262,7 +192,8 @@ class GuardSet:
         if at is None and kind in _OPPOSITE:
             at = self._known.get((_OPPOSITE[kind], source, key[2]))
         if at is None and kind in _TYPED:
-            at = next((self._known[k, source] for k in _TYPED if self._implies_other_type(k, kind, source, expected)), None)
+            others = (k for k in _TYPED if self._implies_other_type(k, kind, source, expected))
+            at = next((self._known[k, source] for k in others), None)
         if at is not None:
             raise InternalError(f"contradictory guards: {self._guards[at]!s} and {Guard(kind, source, expected)!s}")
 
@@ -329,3 +260,6 @@ def _frozen(kind: Kind, expected: Any) -> Any:
         cls, name, raw = expected
         return hold(cls), name, raw if raw is MISSING else hold(raw)
     return expected
+
+
+__all__ = ["MISSING", "NOWHERE", "Guard", "GuardSet", "Kind", "describe", "has_value", "same_value", "type_attribute"]

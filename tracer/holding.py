@@ -204,6 +204,7 @@ class Constants:
         self.values: dict[str, Any] = {}
         self.weak: list[Callable[[], Any]] = []
         self._names: dict[tuple[int, bool], str] = {}
+        self._views: dict[tuple[int, str], tuple[str, object]] = {}
 
     def add(self, value: Any, hint: str | None = None) -> str:
         """The name of a constant that is this very object."""
@@ -213,12 +214,19 @@ class Constants:
         """An expression that gives this object: a name, or the call of a weak reference (None once it died)."""
         kept = hold(value)
         if not isinstance(kept, Weak):
-            return self.add(kept, hint)
+            return self.add(value, hint)
         known = len(self.values)
         name = self._named(kept.get(), f"w_{hint or kept.name}", kept.get, True)
         if len(self.values) > known:
             self.weak.append(kept.get)
         return f"{name}()"
+
+    def view(self, value: Any, of: object, hint: str) -> str:
+        """The name of a constant that is made anew at each access, such as the dict of a class; one for each owner."""
+        key = (id(of), hint)
+        if key not in self._views:
+            self._views[key] = (self.reserve(f"k_{hint}", value), of)
+        return self._views[key][0]
 
     def _named(self, value: Any, hint: str, constant: Any, weak: bool) -> str:
         key = (id(value), weak)

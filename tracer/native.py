@@ -98,7 +98,7 @@ def _thread_keys() -> tuple[int, int]:
 
 
 def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE) -> Check:
-    """`check(*tensors)`: are these different tensors, each as its facts say, under the same dispatch keys of the thread?
+    """`check(*tensors)`: are these different tensors, each as its facts say, in a thread with these dispatch keys?
 
     To be made in the global state that the region was captured in.
     """
@@ -154,7 +154,7 @@ def _matches(tensor: Any, facts: TensorFacts) -> bool:
 # storage overlap ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Which of some tensors share memory, and where: how many bytes each spans, and (i, j, bytes from i to j) of pairs."""
+    """Which of some tensors share memory: how many bytes each spans, and (i, j, bytes from i to j) of each pair."""
 
     extents: tuple[int, ...]
     pairs: tuple[tuple[int, int, int], ...]

@@ -1,0 +1,344 @@
+"""How each kind of guard is written: one function a kind, which adds its conditions to the writer.
+
+A condition never changes anything and runs no code of the user's: values are compared with `==` only where both are
+known to be exact builtins, everything else by identity; only builtin containers are measured and searched.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .errors import InternalError
+from .guard_values import describe, same_elements, same_keys, same_value
+from .guard_writer import Writer
+from .guards import MISSING, Kind
+from .holding import Parts, Weak, held, hold, is_immutable_type, lives_for_ever, type_dict, type_mro
+from .native import state_check
+from .sources import Attr, Item, Source
+
+#: Types whose truth, length and items are what C code makes them.
+PLAIN_CONTAINERS: frozenset[type] = frozenset({
+    list, tuple, dict, set, frozenset, str, bytes, bytearray, range, torch.Size, collections.OrderedDict,
+    collections.defaultdict, collections.deque, types.MappingProxyType,
+})  # fmt: skip
+PLAIN_DICTS: frozenset[type] = frozenset({
+    dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType,
+})  # fmt: skip
+PLAIN_SETS: frozenset[type] = frozenset({set, frozenset})
+PLAIN_TRUTH: frozenset[type] = PLAIN_CONTAINERS | {int, float, complex, bool, types.NoneType}
+
+_SINGLETONS: tuple[object, ...] = (None, True, False, ...)
+
+Write = Callable[[Writer, Source, Any], None]
+WRITERS: dict[Kind, Write] = {}
+
+
+def _writes(kind: Kind) -> Callable[[Write], Write]:
+    def register(write: Write) -> Write:
+        WRITERS[kind] = write
+        return write
+
+    return register
+
+
+@_writes(Kind.TYPE)
+def _write_type(w: Writer, source: Source, expected: Any) -> None:
+    w.require_type(source, expected)
+
+
+@_writes(Kind.IS)
+def _write_is(w: Writer, source: Source, expected: Any) -> None:
+    if any(expected is s for s in _SINGLETONS):
+        w.add(f"{w.text(source)} is {_singleton(expected)}")
+    elif isinstance(expected, Parts):
+        w.add(f"{w.constant(expected)}({w.text(source)})")
+    elif isinstance(expected, Weak):  # a dead object must not be taken for None
+        w.add(f"{w.constants.text(expected)} is {w.text(source)} is not None")
+    else:
+        w.add(f"{w.text(source)} is {w.constant(expected)}")
+
+
+@_writes(Kind.IS_NOT)
+def _write_is_not(w: Writer, source: Source, expected: Any) -> None:
+    if any(expected is s for s in _SINGLETONS):
+        w.add(f"{w.text(source)} is not {_singleton(expected)}")
+    elif isinstance(expected, Parts):
+        w.add(f"not {w.constant(expected)}({w.text(source)})")
+    else:
+        w.add(f"{w.text(source)} is not {w.constants.text(expected)}")
+
+
+def _singleton(value: object) -> str:
+    return "..." if value is ... else repr(value)
+
+
+@_writes(Kind.EQUALS)
+def _write_equals(w: Writer, source: Source, expected: Any) -> None:
+    kind = type(expected)
+    if any(expected is s for s in _SINGLETONS):
+        w.add(f"{w.text(source)} is {_singleton(expected)}")
+    elif expected is NotImplemented or isinstance(expected, enum.Enum) or kind in _UNIQUE:
+        _write_is(w, source, hold(expected))
+    elif _is_short(expected):
+        w.require_type(source, kind)
+        w.add(f"{w.text(source)} == {expected!r}")
+    elif kind is float:
+        w.require_type(source, kind)
+        _write_float(w, source, expected)
+    elif kind is torch.device:
+        w.require_type(source, kind)
+        w.add(f"{w.text(source)} == {w.constant(expected, 'device')}")
+    elif kind in (tuple, torch.Size) and len(expected) <= 6:
+        w.require_type(source, kind)
+        _write_length(w, source, len(expected))
+        for position, item in enumerate(expected):
+            _write_equals(w, Item(source, position), item)
+    else:
+        w.add(f"{w.constant(same_value)}({w.text(source)}, {w.constant(expected, 'value')})")
+
+
+def _is_short(value: Any) -> bool:
+    """Is it an int or text that may be written out?"""
+    if type(value) is int:
+        return abs(value) < 1 << 64
+    return type(value) in (str, bytes) and len(value) <= 60
+
+
+_UNIQUE = frozenset({torch.dtype, torch.layout, torch.memory_format})
+
+
+def _write_float(w: Writer, source: Source, value: float) -> None:
+    if math.isnan(value):
+        w.add(f"{w.text(source)} != {w.text(source)}")
+        return
+    text = repr(value) if math.isfinite(value) else w.constant(value, "inf" if value > 0 else "minus_inf")
+    w.add(f"{w.text(source)} == {text}")
+    if value == 0.0:
+        w.add(f"{w.constant(math.copysign)}(1.0, {w.text(source)}) == {math.copysign(1.0, value)!r}")
+
+
+@_writes(Kind.LENGTH)
+def _write_length(w: Writer, source: Source, expected: int) -> None:
+    length = _length(w, source)
+    if expected == 0 and length == w.constant(len):
+        w.add(f"not {w.text(source)}")
+    else:
+        w.add(f"{length}({w.text(source)}) == {expected}")
+
+
+def _length(w: Writer, source: Source) -> str:
+    """The function that counts the items: for a user's subclass that of the builtin class, whatever it overrides."""
+    known = w.plain_type(source, PLAIN_CONTAINERS, "containers")
+    if known is None or known in PLAIN_CONTAINERS:
+        return w.constant(len)
+    return w.constant(_builtin_base(source, known).__dict__["__len__"], "length")
+
+
+def _builtin_base(source: Source, cls: type) -> type:
+    for base in (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, bytes):
+        if issubclass(cls, base):
+            return dict if issubclass(base, dict) else base
+    raise InternalError(f"{source} is a {describe(cls)}: no guard for its length or keys")
+
+
+@_writes(Kind.TRUTHY)
+def _write_truthy(w: Writer, source: Source, expected: Any) -> None:
+    _require_plain_truth(w, source)
+    w.add(w.text(source))
+
+
+@_writes(Kind.FALSY)
+def _write_falsy(w: Writer, source: Source, expected: Any) -> None:
+    _require_plain_truth(w, source)
+    w.add(f"not {w.text(source)}")
+
+
+def _require_plain_truth(w: Writer, source: Source) -> None:
+    known = w.plain_type(source, PLAIN_TRUTH, "plain")
+    if known is None or known in PLAIN_TRUTH:
+        return
+    for name in ("__bool__", "__len__"):
+        owner = next((base for base in type_mro(known) if name in type_dict(base)), None)
+        if owner is not None:
+            if is_immutable_type(owner):
+                return
+            break
+    raise InternalError(f"the truth of {source}, a {describe(known)}, is decided by the user's code: no guard for it")
+
+
+@_writes(Kind.KEYS)
+def _write_keys(w: Writer, source: Source, expected: Any) -> None:
+    if type(expected) is frozenset:
+        known = w.plain_type(source, PLAIN_SETS, "sets")
+        if known is not None and known not in PLAIN_SETS:
+            raise InternalError(f"{source} is a {describe(known)}: no guard for its elements")
+        w.add(f"{w.constant(same_elements)}({w.text(source)}, {w.constant(expected, 'elements')})")
+        return
+    known = w.plain_type(source, PLAIN_DICTS, "dicts")
+    keys = w.text(source)
+    if known is not None and known not in PLAIN_DICTS:
+        keys = f"{w.constant(_builtin_base(source, known).__dict__['__iter__'], 'keys_of')}({keys})"
+        w.add(f"{w.constant(same_keys)}({w.constant(list)}({keys}), {w.constant(expected, 'keys')})")
+        return
+    if not expected:
+        w.add(f"not {keys}")
+        return
+    name = w.constant(expected, "keys")
+    if any(isinstance(key, (Weak, Parts)) for key in expected):
+        w.add(f"{w.constant(same_keys)}({keys}, {name})")
+        return
+    quick = f"{w.constant(all)}({w.constant(map)}({w.constant(operator.is_, 'is')}, {w.text(source)}, {name}))"
+    slow = f"{w.constant(same_keys)}({w.text(source)}, {name})"
+    w.add(f"{w.constant(len)}({keys}) == {len(expected)} and ({quick} or {slow})")
+
+
+@_writes(Kind.HAS_KEY)
+def _write_has_key(w: Writer, source: Source, expected: Any) -> None:
+    container = _searched(w, source)
+    key = _key(w, expected)
+    w.add(f"{key} in {container}")
+    if isinstance(expected, Weak):
+        w.add(f"{key} is not None")
+
+
+@_writes(Kind.LACKS_KEY)
+def _write_lacks_key(w: Writer, source: Source, expected: Any) -> None:
+    container = _searched(w, source)
+    w.add(f"{_key(w, expected)} not in {container}")
+
+
+def _searched(w: Writer, source: Source) -> str:
+    known = w.plain_type(source, PLAIN_DICTS | PLAIN_SETS, "searchable")
+    if known is not None and known not in PLAIN_DICTS and known not in PLAIN_SETS:
+        raise InternalError(f"{source} is a {describe(known)}: no guard for one of its keys")
+    return w.text(source)
+
+
+def _key(w: Writer, key: Any) -> str:
+    if key is None or type(key) is bool or _is_short(key):
+        return repr(key)
+    value = held(key)
+    if not is_immutable_type(type(value)) and not isinstance(value, (torch.Tensor, enum.Enum)):
+        owner = next(base for base in type_mro(type(value)) if "__hash__" in type_dict(base))
+        if owner is not object:
+            raise InternalError(f"a {describe(type(value))} has a hash of its own: no guard for it as a key")
+    return w.constants.text(key, "key")
+
+
+# relations between sources, and what capture computed ----------------------------------------------------------------
+@_writes(Kind.ALIAS)
+def _write_alias(w: Writer, source: Source, expected: Source) -> None:
+    w.ready_to_fetch(expected)
+    w.add(f"{w.text(source)} is {w.text(expected)}")
+
+
+@_writes(Kind.NOT_ALIAS)
+def _write_not_alias(w: Writer, source: Source, expected: Source) -> None:
+    w.ready_to_fetch(expected)
+    w.add(f"{w.text(source)} is not {w.text(expected)}")
+
+
+@_writes(Kind.EXPRESSION)
+def _write_expression(w: Writer, source: Source, expected: bool) -> None:
+    w.add(w.text(source) if expected else f"not {w.text(source)}")
+
+
+@_writes(Kind.NO_OVERLAP)
+def _write_no_overlap(w: Writer, source: Source, expected: Any) -> None:
+    sources, overlap = expected
+    if len(sources) < 2:
+        return
+    name = w.constants.reserve("k_overlap", overlap.check)
+    w.add(f"{name}({', '.join(map(w.text, sources))})")
+
+
+@_writes(Kind.STATE)
+def _write_state(w: Writer, source: Source, expected: Any) -> None:
+    tensors_checked = any(g.kind is Kind.TENSOR for g in w.guards)
+    check = None if w.counting else state_check(expected, tensors_checked=tensors_checked, native=w.native)
+    w.add(f"{w.constants.reserve('k_state', check)}()")
+
+
+# functions and classes ------------------------------------------------------------------------------------------------
+@_writes(Kind.CODE)
+def _write_code(w: Writer, source: Source, expected: Any) -> None:
+    """The code itself, or where torchgraft has grafted the function, the code that it had before."""
+    code = Attr(source, "__code__")
+    text, name = w.text(code), w.constant(expected)
+    if w.original_code is None:
+        w.add(f"{text} is {name}")
+    else:
+        w.add(f"({text} is {name} or {w.constant(w.original_code, 'original_code')}({w.text(code)}) is {name})")
+
+
+@_writes(Kind.TYPE_ATTR)
+def _write_type_attribute(w: Writer, source: Source, expected: Any) -> None:
+    """The bases are the same, the base that has it still has it, and no base before has one by now."""
+    cls, name, raw = expected
+    owner = held(cls)
+    if owner is None:
+        raise InternalError(f"the class with attribute {name} died before its guard was written")
+    _write_bases(w, cls, owner)
+    for base in type_mro(owner):
+        if is_immutable_type(base):
+            if name in type_dict(base):
+                return
+            continue
+        here = type_dict(base).get(name, MISSING)
+        if w.first_time("type attribute", base, name):
+            if here is MISSING:
+                w.add(f"{name!r} not in {_class_dict(w, base)}")
+            elif here is held(raw) or isinstance(raw, Parts):
+                _write_raw(w, f"{_class_dict(w, base)}[{name!r}]", raw)
+            else:
+                raise InternalError(f"class attribute {describe(owner)}.{name} changed during capture")
+        if here is not MISSING:
+            return
+
+
+def _write_raw(w: Writer, text: str, raw: Any) -> None:
+    if isinstance(raw, Parts):
+        w.add(f"{w.constant(raw)}({text})")
+    elif isinstance(raw, Weak):
+        w.add(f"{w.constants.text(raw)} is {text} is not None")
+    else:
+        w.add(f"{text} is {w.constant(raw)}")
+
+
+def _class_dict(w: Writer, cls: type) -> str:
+    """What the class itself defines, as it is now: the live view of its dict."""
+    if lives_for_ever(cls):
+        return w.constants.view(type_dict(cls), cls, f"{w.constant(cls)[2:]}_dict")
+    return f"{w.constant(type_dict, 'dict_of')}({w.constants.text(cls)})"
+
+
+def _write_bases(w: Writer, cls: Any, owner: type) -> None:
+    if not w.first_time("bases", owner):
+        return
+    mro = type_mro(owner)
+    text = w.constants.text(cls)
+    if not lives_for_ever(mro):
+        w.add(f"{w.constant(same_bases)}({text}, {w.constant(Bases(map(hold, mro)), 'bases')})")
+    elif type(owner) is type:
+        w.add(f"{text}.__mro__ is {w.constant(mro, f'{text[2:]}_bases')}")
+    else:  # a metaclass may have an __mro__ of its own
+        w.add(f"{w.constant(type_mro, 'bases_of')}({text}) is {w.constant(mro, f'{text[2:]}_bases')}")
+
+
+class Bases(tuple[Any, ...]):
+    """The bases of a class, each held as it may be."""
+
+    __slots__ = ()
+
+
+def same_bases(cls: type, bases: Bases) -> bool:
+    now = type_mro(cls)
+    return len(now) == len(bases) and all(a is held(b) for a, b in zip(now, bases, strict=True))

@@ -1,0 +1,127 @@
+"""Guards to text: the conditions at the head of a region, and which guard it was that failed.
+
+What several conditions or the graph call fetch is bound once, to a temporary `g0`, `g1`, ...
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import log
+from .guard_kinds import WRITERS
+from .guard_values import describe
+from .guard_writer import Condition, Writer
+from .guards import Guard, Kind, type_attribute
+from .holding import Constants, held
+from .native import USE_NATIVE
+from .sources import Global, Param, Source
+
+
+@dataclass(frozen=True, slots=True)
+class GuardText:
+    """The conditions in order, and how a source is fetched behind them."""
+
+    conditions: tuple[Condition, ...]
+    render: Callable[[Source], str]
+
+
+def write_guards(
+    guards: Sequence[Guard],
+    constants: Constants,
+    *,
+    fetched: Sequence[Source] = (),
+    taken: Iterable[str] = (),
+    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
+    native: bool = USE_NATIVE,
+) -> GuardText:
+    """The conditions of frozen guards.
+
+    fetched: sources that the region needs besides, written with `GuardText.render`.  taken: names that temporaries must
+    not have.  original_code: gives the code that a function had before it was grafted, for CODE guards.
+    """
+    counting = Writer(guards, Constants(), WRITERS, original_code, native, None)
+    counting.write_all()
+    for source in fetched:
+        counting.text(source)
+    names = {str(s) for g in guards for s in _all_sources(g.source) if isinstance(s, (Param, Global))} | set(taken)
+    writer = Writer(guards, constants, WRITERS, original_code, native, counting.count, names)
+    writer.write_all()
+    return GuardText(tuple(writer.conditions), writer.text)
+
+
+def guard_text(guards: Sequence[Guard], **options: Any) -> tuple[list[str], dict[str, Any]]:
+    """The conditions in order, and their constants."""
+    constants = Constants()
+    text = write_guards(guards, constants, **options)
+    return [c.text for c in text.conditions], constants.values
+
+
+def _all_sources(source: Source) -> Iterable[Source]:
+    yield source
+    for base in source.bases():
+        yield from _all_sources(base)
+
+
+def explain_failure(
+    guards: Sequence[Guard],
+    arguments: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
+) -> tuple[Guard, str] | None:
+    """The first guard that does not hold for a slot's arguments and globals, and what is there now, in words.
+
+    None where all hold, or where it can't be said; never raises.
+    """
+    try:
+        constants = Constants()
+        taken = {*arguments, *namespace}
+        written = write_guards(guards, constants, taken=taken, original_code=original_code, native=False)
+        scope = {**namespace, **arguments, **constants.values}
+        for condition in written.conditions:
+            reason = _why_false(condition, scope)
+            if reason is not None:
+                return reason
+    except Exception:
+        log.guards.debug("could not say which guard failed", exc_info=True)
+    return None
+
+
+def _why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
+    try:
+        if eval(condition.text, scope):
+            return None
+    except Exception as error:
+        return condition.guards[0], f"{type(error).__name__}: {error}"
+    for guard in condition.guards:
+        seen = _seen(guard, scope)
+        if seen is not None:
+            return guard, seen
+    return condition.guards[0], "something else"
+
+
+def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
+    """What is there now; None for one of several tensors that is as it was."""
+    if guard.kind is Kind.STATE:
+        return "; ".join(guard.expected.differences()) or None
+    if guard.kind is Kind.TYPE_ATTR:
+        cls, name, _ = guard.expected
+        return describe(type_attribute(held(cls), name))
+    if guard.kind is Kind.NO_OVERLAP:
+        return "another overlap"
+    value = _fetch(guard.source, scope)
+    if guard.kind is Kind.TENSOR:
+        return "; ".join(guard.expected.differences(value)) or None
+    if guard.kind in (Kind.TYPE, Kind.IS) and type(value) is not type(held(guard.expected)):
+        return f"type {describe(type(value))}"
+    if guard.kind is Kind.LENGTH:
+        return f"length {len(value)}"
+    return describe(value)
+
+
+def _fetch(source: Source, scope: dict[str, Any]) -> Any:
+    constants = Constants()
+    text = Writer((), constants, WRITERS, None, False, {}).text(source)
+    return eval(text, scope | constants.values)

@@ -1,0 +1,232 @@
+"""The order in which guards are written, and what they share: fetched sources, known types, tensors of one call.
+
+How each kind of guard is written stands in `guard_kinds.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .guards import Guard, Kind
+from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
+from .native import tensors_check
+from .sources import Attr, Global, Held, Literal, Param, Source, depth
+
+#: Kinds that must hold before anything is fetched from a source.
+_BEFORE_FETCH = frozenset({
+    Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.CODE,
+})  # fmt: skip
+#: Tensors of the slot's own arguments are checked before the others where there are more others than this.
+_TOGETHER = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One operand of the `and` at the head of a region, and the guards that it checks."""
+
+    text: str
+    guards: tuple[Guard, ...]
+
+
+class Writer:
+    """Writes the conditions of one region.
+
+    expected_count: how often each source is used; None in the first pass, which only counts.
+    """
+
+    def __init__(
+        self,
+        guards: Sequence[Guard],
+        constants: Constants,
+        kinds: Mapping[Kind, Callable[[Writer, Source, Any], None]],
+        original_code: Callable[[types.CodeType], types.CodeType] | None,
+        native: bool,
+        expected_count: dict[Source, int] | None,
+        taken: Iterable[str] = (),
+    ) -> None:
+        self.guards = guards
+        self.constants = constants
+        self.original_code = original_code
+        self._kinds = kinds
+        self.native = native
+        self.conditions: list[Condition] = []
+        self.count: dict[Source, int] = {}
+        self.counting = expected_count is None
+        self._expected_count = expected_count or {}
+        self._taken = set(taken)
+        self._bound: dict[Source, str] = {}
+        self._by_source: dict[Source, list[Guard]] = {}
+        self._types: dict[Source, Any] = {}
+        self._written: set[int] = set()
+        self._ready: set[Source] = set()
+        self._checked: set[object] = set()
+        self._tensor_source: dict[int, Source] = {}
+        self._current: tuple[Guard, ...] = ()
+        for guard in guards:
+            self._by_source.setdefault(guard.source, []).append(guard)
+            known = _known_type(guard)
+            if known is not None:
+                self._types[guard.source] = known
+
+    # sources ----------------------------------------------------------------------------------------------------------
+    def text(self, source: Source) -> str:
+        """A source as an expression; the first use of one that is used again binds it to a temporary."""
+        if isinstance(source, (Param, Global)):
+            return str(source)
+        if isinstance(source, Literal):
+            value = source.value
+            return self.constants.add(value) if type(value) is float and not math.isfinite(value) else repr(value)
+        if isinstance(source, Held) and lives_for_ever(source.value):
+            return self.constants.add(source.value, source.name.removeprefix("k_"))
+        used = self.count.get(source, 0)
+        self.count[source] = used + 1
+        if source in self._bound:
+            return self._bound[source]
+        if used and self.counting:
+            return "_"
+        text = self._expression(source)
+        if self._expected_count.get(source, 0) < 2:
+            return text
+        name = self._bound[source] = self._temporary()
+        return f"({name} := {text})"
+
+    def _expression(self, source: Source) -> str:
+        if isinstance(source, Held):
+            return self.constants.text(source.value, source.name.removeprefix("k_"))
+        return source.render(self.text)
+
+    def _temporary(self) -> str:
+        number = len(self._bound)
+        while (name := f"g{number}") in self._taken:
+            number += 1
+        self._taken.add(name)
+        return name
+
+    def constant(self, value: Any, hint: str | None = None) -> str:
+        return self.constants.add(value, hint)
+
+    # order ------------------------------------------------------------------------------------------------------------
+    def write_all(self) -> None:
+        """Likely to fail and cheap first: arguments and globals, the global state, then what is fetched from them."""
+        late = {Kind.TENSOR, Kind.NO_OVERLAP}
+        later = {Kind.STATE, Kind.TYPE_ATTR, *late}
+        for guard in self.guards:
+            if guard.kind not in later and depth(guard.source) == 0:
+                self.write(guard)
+        for kind in (Kind.STATE, Kind.TYPE_ATTR):
+            for guard in self.guards:
+                if guard.kind is kind:
+                    self.write(guard)
+        own, others = self._tensor_groups()
+        if own and len(others) > _TOGETHER:
+            self._write_tensors(own)
+            own = []
+        for guard in self.guards:
+            if guard.kind not in late:
+                self.write(guard)
+        self._write_tensors([*own, *others])
+        for guard in self.guards:
+            if guard.kind is Kind.NO_OVERLAP:
+                self.write(guard)
+
+    def write(self, guard: Guard) -> None:
+        if id(guard) in self._written:
+            return
+        self._written.add(id(guard))
+        self.ready_to_fetch(guard.source)
+        outer, self._current = self._current, (guard,)
+        self._kinds[guard.kind](self, guard.source, guard.expected)
+        self._current = outer
+
+    def ready_to_fetch(self, source: Source) -> None:
+        """Write the guards of everything that this source is fetched from."""
+        for base in source.bases():
+            if base in self._ready:
+                continue
+            self._ready.add(base)
+            self.ready_to_fetch(base)
+            if isinstance(base, Held) and isinstance(hold(base.value), Weak):
+                self.add(f"{self.text(base)} is not None")
+            for guard in self._by_source.get(base, ()):
+                if guard.kind in _BEFORE_FETCH:
+                    self.write(guard)
+                elif guard.kind is Kind.TENSOR:
+                    outer, self._current = self._current, (guard,)
+                    self.require_type(base, guard.expected.type)
+                    self._current = outer
+
+    def add(self, text: str) -> None:
+        """A condition of the guard that is being written."""
+        self.conditions.append(Condition(text, self._current))
+
+    def first_time(self, *key: object) -> bool:
+        """Was nothing added under this key before?"""
+        if key in self._checked:
+            return False
+        self._checked.add(key)
+        return True
+
+    # types ------------------------------------------------------------------------------------------------------------
+    def require_type(self, source: Source, cls: Any) -> None:
+        if not self.first_time("type", source):
+            return
+        name = self.constants.text(held(cls))
+        self.add(f"{self.constant(type)}({self.text(source)}) is {name}")
+
+    def plain_type(self, source: Source, plain: frozenset[type], hint: str) -> type | None:
+        """The source's exact type where its guards say it, else a condition that it is one of these."""
+        known = held(self._types.get(source))
+        if known is not None:
+            return known
+        if isinstance(source, Attr) and source.name == "__dict__":
+            self.require_type(source, dict)
+            return dict
+        if self.first_time("one of", hint, source):
+            self.add(f"{self.constant(type)}({self.text(source)}) in {self.constant(plain, hint)}")
+        return None
+
+    # tensors ----------------------------------------------------------------------------------------------------------
+    def _tensor_groups(self) -> tuple[list[Guard], list[Guard]]:
+        """Guards of tensors among what the slot was given, and of those that must be fetched."""
+        tensors = [g for g in self.guards if g.kind is Kind.TENSOR]
+        own = [g for g in tensors if depth(g.source) == 0]
+        return own, [g for g in tensors if depth(g.source) > 0]
+
+    def _write_tensors(self, guards: list[Guard]) -> None:
+        """One call for many tensors; the same tensor at a second source must still be the same."""
+        first: dict[int, Guard] = {}
+        for guard in guards:
+            if id(guard) in self._written:
+                continue
+            self._written.add(id(guard))
+            self.ready_to_fetch(guard.source)
+            earlier = self._tensor_source.setdefault(id(guard.expected), guard.source)
+            if earlier is guard.source:
+                first[id(guard.expected)] = guard
+                continue
+            self._current = (guard,)
+            self.add(f"{self.text(guard.source)} is {self.text(earlier)}")
+        if not first:
+            return
+        group = list(first.values())
+        check = None if self.counting else tensors_check([g.expected for g in group], native=self.native)
+        name = self.constants.reserve("k_tensors", check)
+        self._current = tuple(group)
+        self.add(f"{name}({', '.join(self.text(g.source) for g in group)})")
+        self._current = ()
+
+
+def _known_type(guard: Guard) -> Any:
+    """The class that the source's value certainly has once this guard holds (or what stands for it)."""
+    if guard.kind is Kind.TYPE:
+        return guard.expected
+    if guard.kind is Kind.TENSOR:
+        return guard.expected.type
+    if guard.kind in (Kind.EQUALS, Kind.IS):
+        value = held(guard.expected)
+        return None if isinstance(value, Parts) else type(value)
+    return None
