@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import opcode
 import weakref
-from itertools import count
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -47,6 +47,11 @@ _AT_TARGET: dict[int, tuple[int, ...]] = {
 }
 
 
+#: What `_Walk.run` does not just lower.
+_SPECIAL = frozenset({*_PREFIXES, *_SUPER, *_JUMPS, _CALL, _CALL_FUNCTION_EX, _RESUME})
+#: Makes an Instruction of a tuple with all fields; half the time of calling the class.
+_new: Callable[[type[Instruction], tuple[Any, ...]], Instruction] = tuple.__new__
+
 READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
 
 
@@ -54,21 +59,20 @@ class _Walk:
     """One pass over a code object's instructions, and what it has found so far."""
 
     def __init__(self, code: CodeType) -> None:
-        self.code = code
+        self.code, self.body = code, code.co_code
         self.names = Names(code)
-        self.pieces: list[tuple[str, Any]] = []
-        self.units: list[int] = []
-        self.offsets: list[int] = []
+        #: Each unit: its canonical pieces, offset, target's offset (of the piece that jumps) or -1.
+        self.rows: list[tuple[Pieces, int, int]] = []
         #: Offset at which a unit starts, prefixes and EXTENDED_ARG included -> its first canonical index.
         self.unit_at: dict[int, int] = {}
-        self.jumps: list[tuple[int, int]] = []
+        #: Number of pieces so far.
+        self.size = 0
         self.start = -1
 
     def run(self) -> None:
-        body = self.code.co_code
-        end = len(body)
+        body, names, rows, unit_at, end = self.body, self.names, self.rows, self.unit_at, len(self.body)
         begin = offset = extended = previous = 0
-        prefix = -1
+        first = -1  # of a unit that KW_NAMES or PRECALL began
         keywords: tuple[str, ...] | None = None
         while offset < end:
             op, arg = body[offset], body[offset + 1] | extended
@@ -79,51 +83,54 @@ class _Walk:
             behind = offset + 2
             while behind < end and not body[behind]:  # CACHE is opcode 0
                 behind += 2
-            self.unit_at[begin] = len(self.pieces)
-            if op in _PREFIXES:
-                prefix = offset if prefix < 0 else prefix
-                keywords = self.names.consts[arg] if op == _KW_NAMES else keywords
-            elif op in _SUPER:
-                first, second = _SUPER[op]
-                self.add(first(arg >> 4, self.names), offset)
-                self.add(second(arg & 15, self.names), offset)
+            unit_at[begin] = self.size
+            if op not in _SPECIAL:
+                pieces = _LOWERINGS[op](arg, names)
+                rows.append((pieces, offset, -1))
+                self.size += len(pieces)
+            elif op in _PREFIXES:
+                first = offset if first < 0 else first
+                keywords = names.consts[arg] if op == _KW_NAMES else keywords
+            elif op == _CALL:
+                pieces = (("CALL", arg),) if keywords is None else (("LOAD_CONST", keywords), ("CALL_KW", arg))
+                rows.append((pieces, offset if first < 0 else first, -1))
+                self.size += len(pieces)
+                first, keywords = -1, None
             else:
-                if op == _CALL and keywords is not None:
-                    pieces: Pieces = (("LOAD_CONST", keywords), ("CALL_KW", arg))
-                elif op == _CALL_FUNCTION_EX and versions.CALL_FUNCTION_EX_TAKES_NULL:
-                    has_keywords = previous != _PUSH_NULL
-                    call = ("CALL_FUNCTION_EX", has_keywords)
-                    pieces = (call,) if has_keywords else (("POP_TOP", None), call)
-                else:
-                    pieces = _LOWERINGS[op](arg, self.names)
-                if op in _JUMPS:
-                    self.jump(op, pieces, behind - 2 * arg if _JUMPS[op] else behind + 2 * arg)
-                self.add(pieces, offset if prefix < 0 else prefix)
-                prefix, keywords = -1, None
-                if op == _RESUME and self.start < 0:
-                    self.start = len(self.pieces)
+                self.special(op, arg, offset, behind, previous)
             previous = op
             begin = offset = behind
             extended = 0
-        self.unit_at[end] = len(self.pieces)
+        unit_at[end] = self.size
 
-    def add(self, pieces: Pieces, offset: int) -> None:
-        unit = len(self.pieces)
-        for _ in pieces:
-            self.units.append(unit)
-            self.offsets.append(offset)
-        self.pieces += pieces
+    def special(self, op: int, arg: int, offset: int, behind: int, previous: int) -> None:
+        """Super-instructions, jumps, and what must be noted."""
+        if op in _SUPER:
+            first, second = _SUPER[op]
+            self.rows.append((first(arg >> 4, self.names), offset, -1))
+            self.rows.append((second(arg & 15, self.names), offset, -1))
+            self.size += 2
+            return
+        target = -1
+        if op == _CALL_FUNCTION_EX and versions.CALL_FUNCTION_EX_TAKES_NULL:
+            has_keywords = previous != _PUSH_NULL
+            call = ("CALL_FUNCTION_EX", has_keywords)
+            pieces: Pieces = (call,) if has_keywords else (("POP_TOP", None), call)
+        else:
+            pieces = _LOWERINGS[op](arg, self.names)
+        if op in _JUMPS:
+            target = self.behind_loop(op, behind - 2 * arg if _JUMPS[op] else behind + 2 * arg)
+        self.rows.append((pieces, offset, target))
+        self.size += len(pieces)
+        if op == _RESUME and self.start < 0:
+            self.start = self.size
 
-    def jump(self, op: int, pieces: Pieces, target: int) -> None:
-        body = self.code.co_code
+    def behind_loop(self, op: int, target: int) -> int:
         for expected in _AT_TARGET.get(op, ()):
-            if target >= len(body) or body[target] != expected:
+            if target >= len(self.body) or self.body[target] != expected:
                 raise self.error(f"no {opcode.opname[expected]} at offset {target}, the target of {opcode.opname[op]}")
             target += 2
-        index = len(self.pieces)
-        for distance, (opname, _) in enumerate(pieces):
-            if opname in JUMP_OPNAMES:
-                self.jumps.append((index + distance, target))
+        return target
 
     def at(self, offset: int) -> int:
         index = self.unit_at.get(offset)
@@ -135,14 +142,16 @@ class _Walk:
         return DecodeError(f"{self.code.co_qualname} ({self.code.co_filename}:{self.code.co_firstlineno}): {message}")
 
     def instructions(self) -> tuple[Instruction, ...]:
-        targets: list[int | None] = [None] * len(self.pieces)
-        for index, offset in self.jumps:
-            targets[index] = self.at(offset)
-        every: list[Positions] = list(self.code.co_positions())
-        positions = [every[offset >> 1] for offset in self.offsets]
-        opnames = [piece[0] for piece in self.pieces]
-        args = [piece[1] for piece in self.pieces]
-        return tuple(map(Instruction, count(), opnames, args, targets, self.units, self.offsets, positions))
+        positions: list[Positions] = list(self.code.co_positions())
+        found: list[Instruction] = []
+        index = 0
+        for pieces, offset, jump in self.rows:
+            unit, where = index, positions[offset >> 1]
+            for opname, arg in pieces:
+                target = self.at(jump) if jump >= 0 and opname in JUMP_OPNAMES else None
+                found.append(_new(Instruction, (index, opname, arg, target, unit, offset, where)))
+                index += 1
+        return tuple(found)
 
     def handlers(self) -> tuple[Handler, ...]:
         return tuple(
