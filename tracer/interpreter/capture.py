@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from rewriter.analysis import handlers_entered
 from rewriter.layouts import landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
@@ -260,7 +261,9 @@ class Attempt:
         end = graph.end_state
         if end.entered:
             kinds = ", ".join(kind for kind, _ in end.entered)
-            raise Unbuildable(self._entered_at(), GraphBreak("break inside of a mode", kinds, "leave the `with` block first"))
+            raise Unbuildable(
+                self._entered_at(), GraphBreak("break inside of a mode", kinds, "leave the `with` block first")
+            )
         if end.grad_enabled is None:
             return []
         return [f"{out.hold(torch._C._set_grad_enabled, 'set_grad_enabled')}({end.grad_enabled})"]

@@ -178,7 +178,9 @@ class Context:
     def spend(self, n: int) -> None:
         self._left -= n
         if self._left < 0:
-            raise GraphBreak("capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real")
+            raise GraphBreak(
+                "capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real"
+            )
 
     # names ----------------------------------------------------------------------------------------------------------
     def namespace(self, module_dict: dict[str, Any]) -> Namespace:
@@ -202,7 +204,9 @@ class Context:
     def inline(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interpret a call of a Python function."""
         if len(self.frames) >= MAX_DEPTH:
-            raise GraphBreak("calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep")
+            raise GraphBreak(
+                "calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep"
+            )
         return self._run_inline(self, function, args, kwargs)
 
     def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:

@@ -109,7 +109,9 @@ class Frame:
         try:
             handler = HANDLERS.get(instruction.opname)
             if handler is None:
-                raise GraphBreak("instruction that is not captured", instruction.opname, REFUSED.get(instruction.opname, ""))
+                raise GraphBreak(
+                    "instruction that is not captured", instruction.opname, REFUSED.get(instruction.opname, "")
+                )
             return handler(self, instruction)
         except Raised as raised:
             self.unwind(raised, instruction.index)

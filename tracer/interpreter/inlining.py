@@ -22,7 +22,9 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
     """What a call of the function gives. A break inside names the user's whole stack."""
     code = function.code
     if code.co_flags & _ASYNCHRONOUS:
-        raise GraphBreak("call of an asynchronous function", function.qualname, "await it outside of the compiled function")
+        raise GraphBreak(
+            "call of an asynchronous function", function.qualname, "await it outside of the compiled function"
+        )
     frame = Frame(ctx, code, ctx.namespace(function.globals))
     frame.function = function
     frame.locals = bind_arguments(ctx, function, args, kwargs)

@@ -53,7 +53,11 @@ class Namespace(Mutable):
     def load_attribute(self, ctx: Context, name: str, source: Source) -> Value:
         """The same, read as an attribute of the module object."""
         stored = self.content.get(name)
-        return ctx.wrap(self.module_dict[name], source) if stored is None and name not in self.content else self.load(ctx, name)
+        return (
+            ctx.wrap(self.module_dict[name], source)
+            if stored is None and name not in self.content
+            else self.load(ctx, name)
+        )
 
     def store(self, ctx: Context, name: str, value: Value | None) -> None:
         ctx.change(self, {**self.content, name: value})

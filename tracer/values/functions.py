@@ -15,6 +15,7 @@ from .base import Mutable, Value, wraps
 from .constants import ConstantValue, constant
 from .mappings import new_dict
 from .sequences import TupleValue
+from .torch_functions import torch_function
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -57,7 +58,9 @@ def build_cell(ctx: Context, obj: CellType, source: Source) -> Value:
         content = obj.cell_contents
     except ValueError:
         # An empty cell cannot be told from a full one without an exception, so its emptiness is not a guard.
-        raise GraphBreak("empty closure cell", str(source), "bind the variable before the compiled function runs") from None
+        raise GraphBreak(
+            "empty closure cell", str(source), "bind the variable before the compiled function runs"
+        ) from None
     return CellValue(ctx.wrap(content, Attr(source, "cell_contents")), source)
 
 
@@ -106,7 +109,15 @@ class FunctionValue(Value):
             if name in ("__name__", "__qualname__", "__module__", "__doc__") or name in vars(self.function):
                 assert self.source is not None
                 return ctx.wrap(getattr(self.function, name), Attr(self.source, name))
-            if name in ("__code__", "__globals__", "__closure__", "__defaults__", "__kwdefaults__", "__annotations__", "__dict__"):
+            if name in (
+                "__code__",
+                "__globals__",
+                "__closure__",
+                "__defaults__",
+                "__kwdefaults__",
+                "__annotations__",
+                "__dict__",
+            ):
                 self.refuse(f"attribute .{name}")
             if not hasattr(self.function, name):
                 ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
@@ -160,6 +171,9 @@ class FunctionGet(Value):
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     """Made anew at each call of its parent (a closure): known by its code and cells. Any other: by its identity."""
+    operator = torch_function(ctx, obj, source)
+    if operator is not None:
+        return operator
     code = ctx.original_code(obj)
     if obj.__closure__ and "<locals>" in obj.__qualname__:
         ctx.guard(Kind.TYPE, source, FunctionType)
@@ -240,7 +254,9 @@ class PartialValue(Value):
     kind = "partial"
     has_identity = True
 
-    def __init__(self, function: Value, args: Iterable[Value], kwargs: dict[str, Value], source: Source | None = None) -> None:
+    def __init__(
+        self, function: Value, args: Iterable[Value], kwargs: dict[str, Value], source: Source | None = None
+    ) -> None:
         super().__init__(source)
         self.function, self.args, self.kwargs = function, tuple(args), kwargs
 
@@ -280,7 +296,9 @@ def build_partial(ctx: Context, obj: functools.partial[Any], source: Source) -> 
     )
 
 
-def bind_arguments(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
+def bind_arguments(
+    ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+) -> dict[str, Value]:
     """The locals with which the function's frame starts; a call that does not fit is refused, so that CPython complains."""
     code = function.code
     names, positional, keyword_only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount

@@ -42,7 +42,11 @@ METADATA_METHODS = frozenset(
 #: methods that need the tensor's values or leave torch: each a break with its own hint
 BREAKING_METHODS = {
     "item": ("reading a tensor's value", ".item()", "keep it a tensor, or read it outside of the compiled function"),
-    "tolist": ("reading a tensor's value", ".tolist()", "keep it a tensor, or read it outside of the compiled function"),
+    "tolist": (
+        "reading a tensor's value",
+        ".tolist()",
+        "keep it a tensor, or read it outside of the compiled function",
+    ),
     "__bool__": ("branch on a tensor's value", "bool()", "use torch.where, or let both branches be compiled"),
     "__int__": ("reading a tensor's value", "int()", "keep it a tensor"),
     "__float__": ("reading a tensor's value", "float()", "keep it a tensor"),
@@ -52,7 +56,11 @@ BREAKING_METHODS = {
     "data_ptr": ("reading a tensor's address", ".data_ptr()", ""),
     "untyped_storage": ("reading a tensor's storage", ".untyped_storage()", ""),
     "storage": ("reading a tensor's storage", ".storage()", ""),
-    "backward": ("backward()", "it runs the autograd engine", "call it outside; forward and backward are compiled all the same"),
+    "backward": (
+        "backward()",
+        "it runs the autograd engine",
+        "call it outside; forward and backward are compiled all the same",
+    ),
     "register_hook": ("tensor hook", ".register_hook()", ""),
     "register_post_accumulate_grad_hook": ("tensor hook", "", ""),
     "set_": ("storage swap", ".set_()", ""),
@@ -225,7 +233,9 @@ def to_graph(ctx: Context, value: Value) -> Any:
         return value.as_python(ctx)
     argument = getattr(value, "graph_argument", None)
     if argument is None:
-        raise GraphBreak("argument of an operator", f"{value} cannot be part of a graph", "pass tensors and plain values")
+        raise GraphBreak(
+            "argument of an operator", f"{value} cannot be part of a graph", "pass tensors and plain values"
+        )
     return argument(ctx)
 
 

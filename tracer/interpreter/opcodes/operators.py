@@ -68,5 +68,3 @@ def store_subscr(frame: Frame, ins: Instruction) -> None:
 def delete_subscr(frame: Frame, ins: Instruction) -> None:
     key, container = frame.pop(), frame.pop_real()
     container.delitem(frame.ctx, key)
-
-

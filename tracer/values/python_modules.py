@@ -1,0 +1,64 @@
+"""Python modules: their attributes are read where they stand."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..guards import Kind
+from ..sources import Attr, Source
+from .base import Value, wraps
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+
+class PythonModuleValue(Value):
+    """A module object (`torch`, `math`, the user's own)."""
+
+    __slots__ = ("module",)
+
+    kind = "Python module"
+    has_identity = True
+
+    def __init__(self, module: ModuleType, source: Source | None) -> None:
+        super().__init__(source)
+        self.module = module
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.module)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.module
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.module
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        assert self.source is not None
+        if name in vars(self.module):
+            return ctx.namespace(vars(self.module)).load_attribute(ctx, name, Attr(self.source, name))
+        if hasattr(type(self.module), name) or "__getattr__" not in vars(self.module):
+            if not hasattr(self.module, name):
+                ctx.raise_(AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}"))
+            if type(self.module) is not ModuleType:  # a lazy module of a library: whatever it gives, it gives again
+                return ctx.wrap(getattr(self.module, name), Attr(self.source, name))
+        self.refuse(f"attribute .{name}")
+
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        if type(self.module) is not ModuleType:
+            self.refuse(f"setting attribute .{name}")
+        ctx.namespace(vars(self.module)).store(ctx, name, value)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.module)
+
+
+@wraps(ModuleType, family=True)
+def build_module(ctx: Context, obj: ModuleType, source: Source) -> Value:
+    ctx.guard(Kind.IS, source, obj)
+    return PythonModuleValue(obj, source)

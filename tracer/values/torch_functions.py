@@ -1,0 +1,226 @@
+"""Torch's functions: operators become nodes, questions about torch's state are answered, the rest is code like any."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional
+
+from ..errors import GraphBreak
+from ..guards import Kind
+from ..sources import Source
+from .base import Value, wraps, wraps_object
+from .constants import ConstantValue, call_pure, constant
+from .tensors import TensorValue, call_graph
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+#: modules whose functions are operators
+_OPERATOR_MODULES = (
+    torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg, torch._C._special, torch._C._nested,
+    torch, torch.functional, torch.nn.functional, torch.fft, torch.linalg, torch.special,
+)  # fmt: skip
+#: Python functions are operators only where they were written for that
+_PYTHON_OPERATORS = frozenset(["torch.functional", "torch.nn.functional"])
+_BUILTINS = (types.BuiltinFunctionType, type(torch.Tensor.add), type(torch.Tensor.__add__))
+#: tensors' metadata asked by function
+_METADATA = frozenset(
+    "is_floating_point is_complex is_signed numel is_nonzero is_conj is_neg is_inference result_type is_same_size".split()
+)
+
+
+def _no(*args: object) -> bool:
+    return False
+
+
+def _yes(*args: object) -> bool:
+    return True
+
+
+#: functions whose answer is a constant as long as the STATE guard holds: called at capture
+_STATE_QUERIES: list[Callable[..., Any]] = [
+    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype, torch.is_autocast_enabled,
+    torch.get_autocast_dtype, torch.is_autocast_cpu_enabled, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype,
+    torch.is_autocast_cache_enabled, torch.are_deterministic_algorithms_enabled, torch.get_num_threads,
+    torch.is_deterministic_algorithms_warn_only_enabled, torch.get_deterministic_debug_mode,
+    torch.is_warn_always_enabled, torch.get_float32_matmul_precision, torch.cuda.is_available, torch.cuda.device_count,
+    torch.promote_types, torch.can_cast, torch.finfo, torch.iinfo, torch.get_default_device,
+    torch._C._get_cudnn_enabled, torch._C._is_torch_function_enabled, torch.is_anomaly_enabled,
+]  # fmt: skip
+#: what capture answers by itself
+_ANSWERS: dict[Callable[..., Any], Callable[..., bool]] = {
+    torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
+    torch.jit.is_scripting: _no, torch.jit.is_tracing: _no, torch._C._get_tracing_state: lambda *a: None,  # type: ignore[dict-item,return-value]
+    torch._utils.is_compiling: _yes,
+}  # fmt: skip
+_HAS_TORCH_FUNCTION = (
+    torch.overrides.has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic,
+    torch._C._has_torch_function,
+)  # fmt: skip
+_BREAKING: dict[str, str] = {
+    "manual_seed": "seed outside of the compiled function", "seed": "", "set_default_dtype": "", "set_default_device": "",
+    "set_num_threads": "", "use_deterministic_algorithms": "", "set_rng_state": "", "get_rng_state": "", "save": "", "load": "",
+    "compile": "", "set_float32_matmul_precision": "", "set_printoptions": "", "from_numpy": "", "initial_seed": "",
+    "set_autocast_enabled": "", "_assert_async": "",
+}  # fmt: skip
+
+
+def _operators() -> dict[int, Any]:
+    found: dict[int, Any] = {}
+    for module in _OPERATOR_MODULES:
+        for name in dir(module):
+            obj = getattr(module, name, None)
+            if name.startswith("__") or name in _BREAKING:
+                continue
+            python = (
+                isinstance(obj, types.FunctionType) and obj.__module__ in _PYTHON_OPERATORS and not name.startswith("_")
+            )
+            if python or isinstance(obj, _BUILTINS):
+                found[id(obj)] = obj
+    for base in (torch.Tensor, torch._C.TensorBase):
+        for name, obj in vars(base).items():
+            if isinstance(obj, _BUILTINS) and not (name.startswith("__") and name not in _DUNDERS):
+                found[id(obj)] = obj
+    return found
+
+
+_DUNDERS = frozenset(
+    f"__{p}{n}__"
+    for p in ("", "r", "i")
+    for n in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+) | frozenset("__neg__ __invert__ __abs__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __getitem__ __setitem__".split())
+#: every operator by identity; the objects are kept alive by torch
+OPERATORS = _operators()
+
+
+class TorchFunctionValue(Value):
+    """A function of torch's that is an operator of the graph."""
+
+    __slots__ = ("function",)
+
+    kind = "torch function"
+
+    def __init__(self, function: Callable[..., Any], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function = function
+
+    def __str__(self) -> str:
+        return f"torch function {getattr(self.function, '__name__', self.function)}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.function)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.function
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.function
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, TorchFunctionValue) and other.function is self.function
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return constant(self.is_same(ctx, other) == (op == "==")) if op in ("==", "!=") else None
+
+    def graph_argument(self, ctx: Context) -> Any:
+        return self.function
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        found = getattr(self.function, name, None)
+        if isinstance(found, (str, type(None))):
+            return call_pure(ctx, getattr, self.function, name)
+        self.refuse(f"attribute .{name}")
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        name = getattr(self.function, "__name__", "")
+        if name in _METADATA and args and isinstance(tensor := ctx.real(args[0]), TensorValue) and not kwargs:
+            rest = [r.fake if isinstance(r := ctx.real(a), TensorValue) else r.as_python(ctx) for a in args[1:]]
+            if name != "is_nonzero":
+                return call_pure(ctx, self.function, tensor.fake, *rest)
+        return call_graph(ctx, self.function, args, kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.function)
+
+
+class TorchQuery(TorchFunctionValue):
+    """A function that asks torch's state, or a constant of torch's build."""
+
+    __slots__ = ("answer",)
+
+    kind = "torch query"
+
+    def __init__(self, function: Callable[..., Any], answer: Callable[..., Any], source: Source | None = None) -> None:
+        super().__init__(function, source)
+        self.answer = answer
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        arguments = [ctx.real(a).as_python(ctx) for a in args]
+        named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
+        return call_pure(ctx, self.answer, *arguments, **named)
+
+
+class HasTorchFunction(TorchFunctionValue):
+    """Is any argument a tensor-like that overrides torch's functions? Captured tensors are plain ones."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return constant(False)
+
+
+class IsTensor(TorchFunctionValue):
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return constant(issubclass(ctx.real(args[0]).python_type(ctx), torch.Tensor))
+
+
+def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
+    """The value of a function that torch defines as an operator; None for any other object."""
+    if OPERATORS.get(id(obj)) is obj:
+        ctx.guard(Kind.IS, source, obj)
+        return TorchFunctionValue(obj, source)
+    return None
+
+
+def _register() -> None:
+    def special(function: Any, make: Callable[[Source], Value]) -> None:
+        def builder(ctx: Context, obj: Any, source: Source) -> Value:
+            ctx.guard(Kind.IS, source, obj)
+            return make(source)
+
+        wraps_object(function)(builder)
+
+    for function in _STATE_QUERIES:
+        special(function, lambda source, f=function: TorchQuery(f, f, source))  # type: ignore[misc]
+    for function, answer in _ANSWERS.items():
+        special(function, lambda source, f=function, a=answer: TorchQuery(f, a, source))  # type: ignore[misc]
+    for function in _HAS_TORCH_FUNCTION:
+        special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
+    special(torch.is_tensor, lambda source: IsTensor(torch.is_tensor, source))
+
+
+_register()
+
+
+@wraps(torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.IS, source, obj)
+    return TorchFunctionValue(obj, source)
+
+
+@wraps(torch.finfo, torch.iinfo)
+def build_limits(ctx: Context, obj: Any, source: Source) -> Value:
+    raise GraphBreak("limits object from outside", str(source), "call torch.finfo inside")
+
+
+__all__ = ["ConstantValue", "TorchFunctionValue", "torch_function"]
