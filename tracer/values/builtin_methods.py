@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .base import Value
 
@@ -17,7 +17,7 @@ class MethodsByName(Value):
     __slots__ = ()
 
     #: the builtin type whose methods these are
-    builtin: ClassVar[type]
+    builtin: ClassVar[Any]
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if hasattr(type(self), f"method_{name}"):

@@ -1,0 +1,83 @@
+"""Keys of dicts and elements of sets: when two values are equal as keys, and how an item is fetched by one.
+
+`Value.key` gives a hashable. For what is known at capture it is the Python object itself, so that it lies where it
+would lie in a real dict; for an object known by identity alone (a tensor, an instance made here) it is the value.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Hashable
+from types import NoneType
+from typing import TYPE_CHECKING, NoReturn
+
+from ..errors import GraphBreak
+from ..sources import Index, Item, Source
+from .base import Value
+from .constants import TORCH_CONSTANTS, constant, is_constant
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+_LITERAL = frozenset([int, str, bool, NoneType, bytes])
+
+
+def hash_key(ctx: Context, value: Value) -> Hashable:
+    """What stands for the value as a key; equal keys are equal values."""
+    key = ctx.real(value).key(ctx)
+    if _holds_nan(key):
+        raise GraphBreak("nan as a key", str(value), "nan is equal to nothing, so it is found by identity alone")
+    return key
+
+
+def _holds_nan(key: object) -> bool:
+    if type(key) is float:
+        return math.isnan(key)
+    if type(key) is complex:
+        return math.isnan(key.real) or math.isnan(key.imag)
+    return isinstance(key, (tuple, frozenset)) and any(map(_holds_nan, key))
+
+
+def is_known(key: object) -> bool:
+    """Is the key the Python object itself, so that its hash is the one it has at run time?"""
+    if isinstance(key, Value):
+        return False
+    return not isinstance(key, (tuple, frozenset)) or all(map(is_known, key))
+
+
+def from_outside(ctx: Context, key: object, where: object) -> Value:
+    """The value for a key found in a real container, of which a guard says that it is this key."""
+    if _is_plain(key):
+        return constant(key)
+    if isinstance(key, (enum.Enum, type)) or callable(key):
+        return ctx.wrap(key, ctx.hold(key))
+    hint = "use strings or numbers as keys"
+    raise GraphBreak("container keyed by objects", f"a {type(key).__qualname__} in {where}", hint)
+
+
+def _is_plain(key: object) -> bool:
+    if type(key) in (tuple, frozenset):
+        return all(map(_is_plain, key))  # type: ignore[call-overload]
+    if isinstance(key, TORCH_CONSTANTS):
+        return True
+    return type(key) in _LITERAL or (type(key) is float and not math.isnan(key))
+
+
+def item_source(ctx: Context, base: Source, key: object) -> Source:
+    """The source of `base[key]` for a known key."""
+    return Item(base, key) if _has_literal(key) else Index(base, ctx.hold(key))
+
+
+def _has_literal(key: object) -> bool:
+    if type(key) is tuple:
+        return all(map(_has_literal, key))
+    return type(key) in _LITERAL
+
+
+def raise_key_error(ctx: Context, key: Value) -> NoReturn:
+    """KeyError(key), where the key is a plain object; else the original instruction must raise it."""
+    value = ctx.real(key)
+    if not is_known(hash_key(ctx, value)) or not is_constant(obj := value.as_python(ctx)):
+        raise GraphBreak("missing key", str(value), "")
+    ctx.raise_(KeyError(obj))

@@ -1,0 +1,570 @@
+"""Dicts: plain, ordered and default ones. One from outside is read key by key; writing to it needs no guard at all.
+
+The content of a dict that is read whole is `key -> Entry`, in order. While one from outside is unread its content is an
+overlay: what was set, and what was deleted, in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ..guards import Kind
+from ..sources import Call, Index, Source
+from .base import Mutable, Value, wraps
+from .builtin_methods import MethodsByName
+from .constants import PYTHON_RESULTS, ConstantValue, constant
+from .generators import GeneratorValue
+from .hashing import from_outside, hash_key, is_known, item_source, raise_key_error
+from .operations import equal
+from .sequences import SequenceValue, TupleValue
+from .set_history import Element, History, Made, keys
+from .sets import SetValue, new_set
+from .stepping import IteratorValue
+from .tensors import TensorValue, to_graph
+from .views import DictIterator, DictView
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+
+class Entry(NamedTuple):
+    """One item. In an overlay: `item` None says deleted, `fresh` that the key was deleted before it was set again."""
+
+    key: Value
+    item: Any
+    fresh: bool = False
+
+
+Entries = dict[Hashable, Entry]
+
+
+class MappingValue(MethodsByName, Mutable):
+    """What dicts and mapping proxies share: reading.
+
+    `MappingValue(entries)` is a new one; `MappingValue({}, source, base)` one from outside, with the real mapping.
+    """
+
+    __slots__ = ("base", "known")
+
+    kind = "dict"
+    builtin: ClassVar[Any] = dict
+    has_identity = True
+
+    def __init__(self, entries: Entries, source: Source | None = None, base: Any = None) -> None:
+        super().__init__(entries, source)
+        #: the real dict while it is not read as a whole
+        self.base = base
+        #: items of it that were looked up: the value, or None where there is no such key
+        self.known: dict[Hashable, Value | None] = {}
+
+    def python_type(self, ctx: Context) -> type:
+        return self.builtin
+
+    # reading --------------------------------------------------------------------------------------------------------
+    def lookup(self, ctx: Context, key_value: Value) -> Value | None:
+        """The item, or None."""
+        return self.find(ctx, hash_key(ctx, key_value), key_value)
+
+    def find(self, ctx: Context, key: Hashable, key_value: Value) -> Value | None:
+        entry = self.content.get(key)
+        if entry is not None:
+            return entry.item
+        return None if self.base is None else self._from_base(ctx, key, key_value)
+
+    def _from_base(self, ctx: Context, key: Hashable, key_value: Value) -> Value | None:
+        if key not in self.known:
+            value = self._look(ctx, key) if is_known(key) else self._look_for_object(ctx, key_value)
+            self.known[key] = value
+            ctx.on_rollback(lambda: self.known.pop(key))
+        return self.known[key]
+
+    def _look(self, ctx: Context, key: Hashable) -> Value | None:
+        assert self.source is not None
+        present = key in self.base
+        ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, key)
+        return ctx.wrap(self.base[key], item_source(ctx, self.source, key)) if present else None
+
+    def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
+        """An item by an object that is its own key, as optimizers keep state by parameter."""
+        key_value = ctx.real(key_value)
+        if not isinstance(key_value, TensorValue):
+            self.refuse("item of an object that is the key", "use strings or numbers as keys")
+        if key_value.source is None:
+            return None  # made in the region: it was never put into a dict from outside
+        assert self.source is not None
+        real = ctx.graph.real_of(key_value.graph_tensor)
+        present = real in self.base
+        ctx.guard(Kind.EXPRESSION, Call(ctx.hold(operator.contains), (self.source, key_value.source)), present)
+        return ctx.wrap(self.base[real], Index(self.source, key_value.source)) if present else None
+
+    def entries(self, ctx: Context) -> Entries:
+        """All items, in order."""
+        if self.base is not None:
+            self._read(ctx, self.base)
+        return self.content
+
+    def _read(self, ctx: Context, base: Any) -> None:
+        assert self.source is not None
+        original: Entries = {}
+        for key, item in base.items():
+            value = self.known.get(key) or ctx.wrap(item, item_source(ctx, self.source, key))
+            original[key] = Entry(from_outside(ctx, key, self.source), value)
+        ctx.guard(Kind.KEYS, self.source, tuple(base))
+        overlay, before = self.content, self.original
+
+        def undo() -> None:
+            self.base, self.content, self.original = base, overlay, before
+
+        ctx.on_rollback(undo)
+        self.base = None
+        self.original = self.content = original
+        if overlay:
+            self.content = _overlaid(original, overlay)
+
+    def has_keys(self, wanted: list[Hashable]) -> bool:
+        """Will it hold just these keys while the exit is built?"""
+        now = list(self.content) == wanted
+        return now and (self.source is None or list(self.original) == wanted)
+
+    def is_untouched(self) -> bool:
+        return self.base is not None and not self.content
+
+    def truth(self, ctx: Context) -> bool:
+        if self.is_untouched():
+            ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
+            return bool(self.base)
+        return bool(self.entries(ctx))
+
+    def length(self, ctx: Context) -> Value:
+        if self.is_untouched():
+            ctx.guard(Kind.LENGTH, self.source, len(self.base))
+            return constant(len(self.base))
+        return constant(len(self.entries(ctx)))
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        return self.lookup(ctx, item) is not None
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        found = self.lookup(ctx, key)
+        return self.missing(ctx, key) if found is None else found
+
+    def missing(self, ctx: Context, key: Value) -> Value:
+        raise_key_error(ctx, key)
+
+    def iterate(self, ctx: Context) -> Value:
+        return DictIterator(ctx, self, "keys")
+
+    def unpack(self, ctx: Context) -> list[Value]:
+        return [entry.key for entry in self.entries(ctx).values()]
+
+    def set_operand(self, ctx: Context) -> History:
+        """As an operand of a set's method: CPython takes a dict's keys otherwise than an iterator's items."""
+        return Made(keys, tuple(Element(key, entry.key) for key, entry in self.entries(ctx).items()))
+
+    def as_python(self, ctx: Context) -> Any:
+        entries = self.entries(ctx).values()
+        return self._as_type([(ctx.real(e.key).as_python(ctx), ctx.real(e.item).as_python(ctx)) for e in entries])
+
+    def _as_type(self, pairs: list[tuple[Any, Any]]) -> Any:
+        return self.builtin(pairs)
+
+    def graph_argument(self, ctx: Context) -> Any:
+        entries = self.entries(ctx).values()
+        return {ctx.real(entry.key).as_python(ctx): to_graph(ctx, entry.item) for entry in entries}
+
+    def key(self, ctx: Context) -> object:
+        ctx.raise_(TypeError(f"unhashable type: {self.python_type(ctx).__name__!r}"))
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if op not in ("==", "!=") or not isinstance(other, MappingValue):
+            return None
+        return constant(self._equals(ctx, other) == (op == "=="))
+
+    def _equals(self, ctx: Context, other: MappingValue) -> bool:
+        mine, theirs = self.entries(ctx), other.entries(ctx)
+        if len(mine) != len(theirs):
+            return False
+        return all(key in theirs and equal(ctx, entry.item, theirs[key].item) for key, entry in mine.items())
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if op != "|" or not isinstance(other, MappingValue):
+            return None
+        return self.joined(ctx, self, other)
+
+    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
+        """`left | right`, of this one's type."""
+        result = new_dict(ctx, [])
+        for mapping in (left, right):
+            update(ctx, result, mapping)
+        return result
+
+    def method_get(self, ctx: Context, key: Value, default: Value | None = None) -> Value:
+        found = self.lookup(ctx, key)
+        if found is not None:
+            return found
+        return constant(None) if default is None else default
+
+    def method_keys(self, ctx: Context) -> Value:
+        return DictView(self, "keys")
+
+    def method_values(self, ctx: Context) -> Value:
+        return DictView(self, "values")
+
+    def method_items(self, ctx: Context) -> Value:
+        return DictView(self, "items")
+
+    def method_copy(self, ctx: Context) -> Value:
+        return new_dict(ctx, self.pairs(ctx))
+
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]]:
+        return [(entry.key, entry.item) for entry in self.entries(ctx).values()]
+
+    def reversed(self, ctx: Context) -> Value:
+        return DictIterator(ctx, self, "keys", backwards=True)
+
+
+class DictValue(MappingValue):
+    """A dict."""
+
+    __slots__ = ()
+
+    # changes --------------------------------------------------------------------------------------------------------
+    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
+        self.put(ctx, hash_key(ctx, key), key, value)
+
+    def put(self, ctx: Context, key: Hashable, key_value: Value, value: Value) -> None:
+        content = dict(self.content)
+        old = content.get(key)
+        if old is None:
+            content[key] = Entry(key_value, value)
+        elif old.item is None:
+            del content[key]
+            content[key] = Entry(key_value, value, True)
+        else:
+            content[key] = old._replace(item=value)
+        ctx.change(self, content)
+
+    def delitem(self, ctx: Context, key: Value) -> None:
+        real_key = hash_key(ctx, key)
+        if self.find(ctx, real_key, key) is None:
+            raise_key_error(ctx, key)
+        self.take(ctx, real_key, key)
+
+    def take(self, ctx: Context, key: Hashable, key_value: Value) -> None:
+        """Take out an item that is there."""
+        content = dict(self.content)
+        content.pop(key, None)
+        if self.base is not None and self._from_base(ctx, key, key_value) is not None:
+            content[key] = Entry(key_value, None)
+        ctx.change(self, content)
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if inplace and op == "|":
+            update(ctx, self, other)
+            return self
+        return super().binary(ctx, op, other)
+
+    def method_setdefault(self, ctx: Context, key: Value, default: Value | None = None) -> Value:
+        found = self.lookup(ctx, key)
+        if found is None:
+            found = constant(None) if default is None else default
+            self.setitem(ctx, key, found)
+        return found
+
+    def method_pop(self, ctx: Context, key: Value, default: Value | None = None) -> Value:
+        real_key = hash_key(ctx, key)
+        found = self.find(ctx, real_key, key)
+        if found is None:
+            if default is None:
+                raise_key_error(ctx, key)
+            return default
+        self.take(ctx, real_key, key)
+        return found
+
+    def method_popitem(self, ctx: Context) -> Value:
+        return self._pop_at(ctx, -1, "popitem(): dictionary is empty")
+
+    def _pop_at(self, ctx: Context, at: int, message: str) -> Value:
+        entries = self.entries(ctx)
+        if not entries:
+            ctx.raise_(KeyError(message))
+        key = list(entries)[at]
+        entry = entries[key]
+        self.take(ctx, key, entry.key)
+        return TupleValue([entry.key, entry.item])
+
+    def method_update(self, ctx: Context, other: Value | None = None, **kwargs: Value) -> Value:
+        if other is not None:
+            update(ctx, self, other)
+        for name, value in kwargs.items():
+            self.setitem(ctx, constant(name), value)
+        return constant(None)
+
+    def method_clear(self, ctx: Context) -> Value:
+        self.entries(ctx)
+        ctx.change(self, {})
+        return constant(None)
+
+    def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
+        return from_keys(ctx, self.builtin, items, value)
+
+    # the way out ----------------------------------------------------------------------------------------------------
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.fill(self, self.empty_text(out), lambda: self._filled(out))
+
+    def empty_text(self, out: ExitWriter) -> str:
+        return "{}" if self.builtin is dict else f"{out.hold(self.builtin)}()"
+
+    def full_text(self, out: ExitWriter, items: str) -> str:
+        return items if self.builtin is dict else f"{out.hold(self.builtin)}({items})"
+
+    def _filled(self, out: ExitWriter) -> tuple[str, Callable[[str], Iterable[str]]]:
+        pairs = [(out.text(entry.key), out.text(entry.item)) for entry in self.content.values()]
+        items = "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
+        return self.full_text(out, items), lambda name: [f"{name}[{key}] = {item}" for key, item in pairs]
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        target = out.text(self)
+        if self.base is None:
+            yield from _difference(target, self.original, self.content, out)
+            return
+        for entry in self.content.values():
+            key = out.text(entry.key)
+            if entry.item is None or entry.fresh:
+                yield f"del {target}[{key}]"
+            if entry.item is not None:
+                yield f"{target}[{key}] = {out.text(entry.item)}"
+
+
+def _overlaid(original: Entries, overlay: Entries) -> Entries:
+    """The original after what was done to it."""
+    content = dict(original)
+    for key, entry in overlay.items():
+        if entry.item is None:
+            del content[key]
+        elif entry.fresh or key not in content:
+            content.pop(key, None)
+            content[key] = Entry(entry.key, entry.item)
+        else:
+            content[key] = content[key]._replace(item=entry.item)
+    return content
+
+
+def _difference(target: str, original: Entries, content: Entries, out: ExitWriter) -> Iterable[str]:
+    """Statements that turn the original into the content: what keeps its place is only set anew where it changed."""
+    kept: Entries = {}
+    left = iter(original)
+    for key, entry in content.items():
+        if key not in original or original[key].key is not entry.key or key not in left:
+            break
+        kept[key] = entry
+    if original and not kept:
+        yield f"{target}.clear()"
+    else:
+        yield from [f"del {target}[{out.text(entry.key)}]" for key, entry in original.items() if key not in kept]
+    for key, entry in content.items():
+        if key not in kept or entry.item is not original[key].item:
+            yield f"{target}[{out.text(entry.key)}] = {out.text(entry.item)}"
+
+
+class OrderedDictValue(DictValue):
+    """A collections.OrderedDict."""
+
+    __slots__ = ()
+
+    kind = "OrderedDict"
+    builtin = OrderedDict
+
+    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
+        result = ctx.born(OrderedDictValue({}))
+        for mapping in (left, right):
+            update(ctx, result, mapping)
+        return result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
+
+    def _equals(self, ctx: Context, other: MappingValue) -> bool:
+        same = super()._equals(ctx, other)
+        return same and (not isinstance(other, OrderedDictValue) or list(self.entries(ctx)) == list(other.entries(ctx)))
+
+    def method_copy(self, ctx: Context) -> Value:
+        return ctx.born(OrderedDictValue(_entries(ctx, self.pairs(ctx))))
+
+    def method_popitem(self, ctx: Context, last: Value | None = None, **named: Value) -> Value:
+        if set(named) - {"last"}:
+            self.refuse("popitem() with these arguments")
+        last = named.get("last", last)
+        at = -1 if last is None or ctx.real(last).truth(ctx) else 0
+        return self._pop_at(ctx, at, "dictionary is empty")
+
+    def method_move_to_end(self, ctx: Context, key: Value, last: Value | None = None, **named: Value) -> Value:
+        if set(named) - {"last"}:
+            self.refuse("move_to_end() with these arguments")
+        last = named.get("last", last)
+        real_key = hash_key(ctx, key)
+        content = dict(self.entries(ctx))
+        if real_key not in content:
+            raise_key_error(ctx, key)
+        entry = content.pop(real_key)
+        # Another Entry with another key value: a key that only kept its place is told by its value.
+        if last is None or ctx.real(last).truth(ctx):
+            content[real_key] = entry
+        else:
+            content = {real_key: entry, **content}
+        ctx.change(self, content)
+        return constant(None)
+
+
+class DefaultDictValue(DictValue):
+    """A collections.defaultdict."""
+
+    __slots__ = ("factory",)
+
+    kind = "defaultdict"
+    builtin = defaultdict
+
+    def __init__(self, factory: Value, entries: Entries, source: Source | None = None, base: Any = None) -> None:
+        super().__init__(entries, source, base)
+        self.factory = factory
+
+    def missing(self, ctx: Context, key: Value) -> Value:
+        factory = ctx.real(self.factory)
+        if isinstance(factory, ConstantValue) and factory.value is None:
+            raise_key_error(ctx, key)
+        value = factory.call(ctx, [], {})
+        self.setitem(ctx, key, value)
+        return value
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        return self.factory if name == "default_factory" else super().getattr(ctx, name)
+
+    def _as_type(self, pairs: list[tuple[Any, Any]]) -> Any:
+        self.refuse("python value")
+
+    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
+        result = ctx.born(DefaultDictValue(self.factory, {}))
+        for mapping in (left, right):
+            update(ctx, result, mapping)
+        return result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
+
+    def method_copy(self, ctx: Context) -> Value:
+        return ctx.born(DefaultDictValue(self.factory, _entries(ctx, self.pairs(ctx))))
+
+    def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
+        self.refuse("fromkeys()")
+
+    def empty_text(self, out: ExitWriter) -> str:
+        return f"{out.hold(defaultdict)}({out.text(self.factory)})"
+
+    def full_text(self, out: ExitWriter, items: str) -> str:
+        return f"{out.hold(defaultdict)}({out.text(self.factory)}, {items})"
+
+
+class MappingProxyValue(MappingValue):
+    """A read-only view of a dict."""
+
+    __slots__ = ()
+
+    kind = "mappingproxy"
+    builtin = MappingProxyType
+
+    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
+        ctx.raise_(TypeError("'mappingproxy' object does not support item assignment"))
+
+    def delitem(self, ctx: Context, key: Value) -> None:
+        ctx.raise_(TypeError("'mappingproxy' object does not support item deletion"))
+
+
+# making dicts -------------------------------------------------------------------------------------------------------
+def _entries(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> Entries:
+    entries: Entries = {}
+    for key_value, item in pairs:
+        key = hash_key(ctx, key_value)
+        old = entries.get(key)
+        entries[key] = Entry(key_value if old is None else old.key, item)
+    return entries
+
+
+def new_dict(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> DictValue:
+    """A new dict; a key that comes twice keeps its first place and takes its last value."""
+    return ctx.born(DictValue(_entries(ctx, pairs)))
+
+
+def string_items(ctx: Context, value: Value) -> dict[str, Value]:
+    """The items of `**value` in a call."""
+    real = ctx.real(value)
+    if not isinstance(real, MappingValue):
+        real.refuse("** in a call")
+    items = {}
+    for key, item in real.pairs(ctx):
+        name = ctx.real(key).as_python(ctx)
+        if type(name) is not str:
+            real.refuse("** in a call with keys that are no strings")
+        items[name] = item
+    return items
+
+
+def update(ctx: Context, target: DictValue, other: Value) -> None:
+    """`target.update(other)`: from a mapping, or from pairs."""
+    real = ctx.real(other)
+    if isinstance(real, MappingValue):
+        for key, item in real.pairs(ctx):
+            target.setitem(ctx, key, item)
+        return
+    if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
+        real.refuse("update() of a dict")  # an object with a `keys` method would be asked for its keys
+    for pair in real.unpack(ctx):
+        parts = ctx.real(pair).unpack(ctx)
+        if len(parts) != 2:
+            real.refuse("update() of a dict with items that are no pairs")
+        target.setitem(ctx, parts[0], parts[1])
+
+
+def from_keys(ctx: Context, cls: type, items: Value, value: Value | None) -> Value:
+    """`cls.fromkeys(items, value)`"""
+    item = constant(None) if value is None else value
+    entries = _entries(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
+    return ctx.born(OrderedDictValue(entries) if cls is OrderedDict else DictValue(entries))
+
+
+@wraps(dict)
+def build_dict(ctx: Context, obj: dict[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, dict)
+    return DictValue({}, source, obj)
+
+
+@wraps(OrderedDict)
+def build_ordered_dict(ctx: Context, obj: OrderedDict[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, OrderedDict)
+    return OrderedDictValue({}, source, obj)
+
+
+@wraps(defaultdict)
+def build_default_dict(ctx: Context, obj: defaultdict[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, defaultdict)
+    factory = ctx.wrap(obj.default_factory, Call(ctx.hold(factory_of), (source,)))
+    return DefaultDictValue(factory, {}, source, obj)
+
+
+def factory_of(mapping: defaultdict[Any, Any]) -> Any:
+    return mapping.default_factory
+
+
+@wraps(MappingProxyType)
+def build_proxy(ctx: Context, obj: MappingProxyType[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, MappingProxyType)
+    return MappingProxyValue({}, source, obj)
+
+
+PYTHON_RESULTS[dict] = lambda ctx, obj, leaf: new_dict(ctx, [(leaf(ctx, k), leaf(ctx, v)) for k, v in obj.items()])
+
+__all__ = ["DictValue", "MappingValue", "new_dict", "new_set", "string_items"]
