@@ -1,0 +1,172 @@
+"""Make the grafted code of a function: its own body, entries and landings.
+
+    body, in the original's order, with      an entry:  call the slot; None: go on in place
+    behind it, out of the way:               the entries' exits: drop the stack, choose a landing
+                                             the landings: bind locals, rebuild the stack, jump into the body
+
+Everything behind the body lies outside of the user's handlers (and inside the one that a generator has around all of
+it): nothing there raises, except for a region that breaks its contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import CodeType, FunctionType
+
+from .analysis import NULL
+from .assemble import Assembler, Cover, Label
+from .decode import Decoded
+from .entries import Emitter
+from .layouts import context_of, entry_layout, landable, landing_layout, unit_rows
+from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
+from .units import Unit
+from .versions_emit import plain_method_load
+
+Exits = Mapping[int, Sequence[int]]
+
+
+def graft(
+    decoded: Decoded,
+    slots: Mapping[int, FunctionType],
+    *,
+    landings: Collection[int] | None = None,
+    exits: Exits | None = None,
+) -> CodeType:
+    """The code of `decoded` with an entry before each index of `slots`, and landings.
+
+    `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use.
+    An entry reaches the landings of its own exception-handling context only.
+    """
+    chosen = exits_of_entries(decoded, slots, landings, exits or {})
+    layouts = {index: entry_layout(decoded, index) for index in slots}
+    for index, slot in slots.items():
+        check_slot(slot, layouts[index])
+    return _Graft(decoded, slots, layouts, chosen).code()
+
+
+def exits_of_entries(
+    decoded: Decoded, slots: Mapping[int, FunctionType], landings: Collection[int] | None, exits: Exits
+) -> dict[int, tuple[int, ...]]:
+    """The landings that each entry reaches, in order."""
+    possible = landable(decoded)
+    asked = set(possible if landings is None else landings)
+    for landing in sorted(asked.union(*exits.values()) - possible):
+        raise NotLandable(f"{decoded.code.co_qualname}: no landing can stand at {landing}")
+    context = {index: context_of(decoded, index) for index in {*asked.union(*exits.values()), *slots}}
+    chosen: dict[int, tuple[int, ...]] = {}
+    by_context: dict[object, tuple[int, ...]] = {}
+    for index in slots:
+        for landing in exits.get(index, ()):
+            if context[landing] != context[index]:
+                raise LandingContext(
+                    f"{decoded.code.co_qualname}: the entry at {index} and its landing at {landing} are in different"
+                    " contexts (exceptions being handled, comprehensions' own cells)"
+                )
+        if index in exits:
+            chosen[index] = tuple(sorted(set(exits[index])))
+            continue
+        here = context[index]
+        if here not in by_context:
+            by_context[here] = tuple(sorted(landing for landing in asked if context[landing] == here))
+        chosen[index] = by_context[here]
+    return chosen
+
+
+def check_slot(slot: FunctionType, layout: EntryLayout) -> None:
+    code = slot.__code__
+    takes = code.co_varnames[: code.co_argcount]
+    if takes != layout.parameters or code.co_kwonlyargcount or code.co_flags & 0x0C or code.co_freevars:
+        passes = f"the entry at {layout.index} passes {layout.parameters}"
+        raise SlotMismatch(f"slot {slot.__name__} takes {takes}, {passes}")
+
+
+class _Graft:
+    """One graft under construction."""
+
+    def __init__(
+        self,
+        decoded: Decoded,
+        slots: Mapping[int, FunctionType],
+        layouts: dict[int, EntryLayout],
+        exits: dict[int, tuple[int, ...]],
+    ) -> None:
+        self.decoded, self.slots, self.layouts, self.exits = decoded, slots, layouts, exits
+        self.rows = unit_rows(decoded)
+        self.number = {index: number for number, (index, _) in enumerate(self.rows)}
+        self.assembler = Assembler(decoded.code)
+        self.emitter = Emitter(decoded, self.assembler)
+        self.body = [self.assembler.label() for _ in self.rows]
+        self.entry = {index: self.assembler.label() for index in slots}
+        self.exit = {index: self.assembler.label() for index in slots}
+        self.plain = plain_loads(decoded, self.rows, {*slots, *(k for chosen in exits.values() for k in chosen)})
+        # What a generator has around all of its code; the RESUME before the start lies in nothing else.
+        self.around = self._cover(self.rows[self.number[decoded.start] - 1][1])
+
+    def code(self) -> CodeType:
+        for number, (index, unit) in enumerate(self.rows):
+            self.assembler.positions, self.assembler.cover = unit.positions, self._cover(unit)
+            if index in self.slots:
+                self.assembler.place(self.entry[index])
+                self.emitter.entry(self.layouts[index], self.slots[index], self.exit[index])
+            self.assembler.place(self.body[number])
+            self._original(number, unit)
+        self._behind_the_body()
+        return self.assembler.finish(self.emitter.depth)
+
+    def _cover(self, unit: Unit) -> Cover | None:
+        handler = unit.handler
+        return handler and Cover(self.body[handler.target], handler.depth, handler.lasti)
+
+    def _original(self, number: int, unit: Unit) -> None:
+        if unit.target >= 0:
+            index = self.rows[unit.target][0]
+            self.assembler.jump(unit.name, self.entry.get(index, self.body[unit.target]))
+            return
+        self.assembler.emit_all(unit.before)
+        load = plain_method_load(unit.name, unit.arg) if number in self.plain else None
+        if load is None:
+            self.assembler.original_op(unit.name, unit.arg)
+        else:
+            self.assembler.emit_all(load)
+
+    def _behind_the_body(self) -> None:
+        assembler, emitter = self.assembler, self.emitter
+        emitter.unbound_handlers()
+        assembler.cover = self.around
+        trees: dict[tuple[int, ...], Label] = {}
+        for index in self.slots:
+            assembler.positions = self.rows[self.number[index]][1].positions
+            assembler.place(self.exit[index])
+            tree = trees.setdefault(self.exits[index], -1)
+            if tree < 0:
+                tree = trees[self.exits[index]] = assembler.label()
+            emitter.exit(self.layouts[index], tree)
+        if not self.slots:
+            return
+        wrong = assembler.label()
+        landing = {index: assembler.label() for chosen in trees for index in chosen}
+        for chosen, tree in trees.items():
+            assembler.place(tree)
+            if chosen:
+                emitter.choose([(index, landing[index]) for index in chosen], wrong)
+            else:
+                emitter.wrong_exit()
+        assembler.place(wrong)
+        emitter.wrong_exit()
+        for index, label in landing.items():
+            number = self.number[index]
+            assembler.positions = self.rows[number][1].positions
+            assembler.place(label)
+            emitter.landing(landing_layout(self.decoded, index), self.body[number])
+
+
+def plain_loads(decoded: Decoded, rows: Sequence[tuple[int, Unit]], places: Collection[int]) -> set[int]:
+    """The units whose method load must push a callable and a NULL: the pair is on the stack at one of `places`."""
+    number = {index: k for k, (index, _) in enumerate(rows)}
+    found: set[int] = set()
+    for place in places:
+        kinds, producers = decoded.stack_at(place) or (), decoded.producers_at(place) or ()
+        for kind, pushers in zip(kinds, producers, strict=True):
+            if kind is NULL:
+                found.update(number[decoded.instructions[pusher].unit] for pusher in pushers)
+    return found

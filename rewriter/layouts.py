@@ -1,0 +1,148 @@
+"""Where a code object can be entered and landed in, and what passes there.
+
+Pure functions of a decoded code object. Graft and capture agree through these.
+
+There is no entry or landing
+- before the start (cells are made there) and at `RESUME`, which events and debuggers watch;
+- at a handler's first instruction, where an exception is neither raised nor handled;
+- between a `SEND` and its jump back: generators look at the instructions around the one where they stand;
+- at what the interpreter skips at a loop's end;
+- between the `LOAD_FAST_AND_CLEAR` of a cell and its `MAKE_CELL` (inlined comprehensions), where the slot holds no
+  cell, or wherever it may or may not hold one;
+- in a class body or module with fast locals (the variables of its inlined comprehensions): their slots are hidden from
+  `locals()` by a mark that no new code object can be given, and their names may be there twice;
+- where a stack slot may or may not be NULL. Method loads can be made plain; what is left is the saved variable of an
+  inlined comprehension whose name may or may not be bound outside of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Iterator
+
+from .analysis import MAYBE_NULL, NULL
+from .decode import Decoded
+from .region import EntryLayout, LandingLayout, NotEnterable, NotLandable, UnitMismatch
+from .units import Unit, units
+from .versions_emit import NEVER_ENTERED
+
+# Names that mean something else in region text (ARCHITECTURE.md, "Layouts, graft").
+RESERVED = re.compile(r"[kc]_.*|[tvs]\d+")
+
+
+def unit_rows(decoded: Decoded) -> tuple[tuple[int, Unit], ...]:
+    """Each unit's canonical index and its instructions."""
+    rows = units(decoded.code)
+    starts = decoded.unit_starts()
+    if [decoded.instructions[start].offset for start in starts] != [row.offset for row in rows]:
+        raise UnitMismatch(f"{decoded.code.co_qualname}: decode.py and units.py see different instructions")
+    return tuple(zip(starts, rows, strict=True))
+
+
+def enterable(decoded: Decoded) -> frozenset[int]:
+    """The canonical indices at which an entry can stand."""
+    return frozenset(_places(decoded))
+
+
+def landable(decoded: Decoded) -> frozenset[int]:
+    """The canonical indices at which a landing can stand."""
+    return enterable(decoded)
+
+
+def _places(decoded: Decoded) -> Iterator[int]:
+    if decoded.code.co_nlocals and not decoded.code.co_flags & inspect.CO_OPTIMIZED:
+        return
+    targets = {handler.target for handler in decoded.handlers}
+    closed = _closed(decoded)
+    for index, unit in unit_rows(decoded):
+        if index < decoded.start or index in targets or index in closed or unit.name in NEVER_ENTERED:
+            continue
+        stack = decoded.stack_at(index)
+        if stack is not None and MAYBE_NULL not in stack and not decoded.unclear_at(index):
+            yield index
+
+
+def _closed(decoded: Decoded) -> set[int]:
+    """Indices inside the waiting loop of a SEND, and between the two halves of making an inner cell."""
+    closed: set[int] = set()
+    rows = unit_rows(decoded)
+    for number, (_, unit) in enumerate(rows):
+        if unit.name == "SEND":
+            for later, inner in rows[number + 1 :]:
+                closed.add(later)
+                if inner.target == number:
+                    break
+        elif unit.name == "MAKE_CELL" and rows[number - 1][1].name == "LOAD_FAST_AND_CLEAR":
+            closed.add(rows[number][0])
+    return closed
+
+
+def context_of(decoded: Decoded, index: int) -> tuple[object, ...]:
+    """A region may only land where this is as at its entry: exceptions being handled, comprehensions' own cells."""
+    producers = decoded.producers_at(index) or ()
+    instructions, cells = decoded.instructions, (*decoded.cells, *decoded.free)
+    saved = [
+        pusher
+        for pushers in producers
+        for pusher in sorted(pushers)
+        if instructions[pusher].opname == "LOAD_FAST_AND_CLEAR" and instructions[pusher].arg in cells
+    ]
+    return decoded.handlers_entered(index), tuple(saved)
+
+
+def entry_layout(decoded: Decoded, index: int) -> EntryLayout:
+    stack = _stack(decoded, index, NotEnterable)
+    here, bound = decoded.live_at(index) & decoded.maybe_bound_at(index), decoded.bound_at(index)
+    names = tuple(name for name in decoded.slots if name in here)
+    holds_cell = decoded.cells_at(index)
+    cells = tuple(name for name in (*decoded.cells, *decoded.free) if name in holds_cell)
+    parameters = (
+        *(parameter_name(decoded, name) for name in names),
+        *cell_parameters(cells),
+        *(f"s{k}" for k, slot in enumerate(stack) if slot),
+    )
+    return EntryLayout(index, names, frozenset(names) - bound, cells, stack, parameters)
+
+
+def landing_layout(decoded: Decoded, index: int) -> LandingLayout:
+    stack = _stack(decoded, index, NotLandable)
+    here = decoded.live_at(index) & assigned_names(decoded)
+    names = tuple(name for name in decoded.slots if name in here)
+    return LandingLayout(index, names, frozenset(names) - decoded.bound_at(index), stack)
+
+
+def _stack(decoded: Decoded, index: int, error: type[NotEnterable] | type[NotLandable]) -> tuple[bool, ...]:
+    if index not in enterable(decoded):
+        at = decoded.instructions[index] if 0 <= index < len(decoded.instructions) else None
+        raise error(f"{decoded.code.co_qualname}: {index} ({at and at.opname}, line {at and at.positions[0]})")
+    stack = decoded.stack_at(index)
+    assert stack is not None
+    return tuple(kind is not NULL for kind in stack)
+
+
+def assigned_names(decoded: Decoded) -> frozenset[str]:
+    """Names whose slot the function binds or unbinds anywhere."""
+    changing = ("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")
+    return frozenset(instruction.arg for instruction in decoded.instructions if instruction.opname in changing)
+
+
+def parameter_name(decoded: Decoded, name: str) -> str:
+    """A local's name in region text: its own, or one like it where that has another meaning there."""
+    if name.isidentifier() and not keyword.iskeyword(name) and not RESERVED.fullmatch(name):
+        return name
+    taken = {*decoded.code.co_varnames, *decoded.code.co_names, *decoded.code.co_cellvars, *decoded.code.co_freevars}
+    mangled = "local_" + re.sub(r"\W", "_", name)
+    while mangled in taken:
+        mangled += "_"
+    return mangled
+
+
+def cell_parameters(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """`c_<name>` for each cell; names that differ only in what cannot be written get a number."""
+    names: list[str] = []
+    for cell in cells:
+        name = "c_" + re.sub(r"\W", "_", cell)
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return tuple(names)

@@ -1,0 +1,110 @@
+"""Region text to slot code, and the functions behind entries.
+
+The text is one function definition. CPython compiles it; then loads of `k_*` globals become loads of constants, here,
+so that a slot depends on no namespace but the user's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+from .assemble import Assembler, Cover
+from .region import TextError
+from .units import Unit, units
+from .versions_emit import global_load, with_null
+
+PREFIX = "k_"
+
+
+def new_slot(name: str, parameters: Sequence[str], namespace: dict[str, Any]) -> FunctionType:
+    """A slot that answers None; its `__code__` may be swapped for that of any text with the same parameters."""
+    code = compile_slot(f"def slot({', '.join(parameters)}):\n    return None\n", {}, register=False)
+    slot = FunctionType(code, namespace, name)
+    slot.__qualname__ = name
+    return slot
+
+
+def compile_slot(
+    text: str, constants: Mapping[str, object], *, name: str = "slot", line: int = 0, register: bool = True
+) -> CodeType:
+    """The code of the function that `text` defines, with each global `k_*` replaced by its object in `constants`.
+
+    The object itself is loaded, never an equal one. A debugger sees the text, under a file name of its own, for as long
+    as the code object lives (`register`).
+    """
+    filename = _free_filename(f"{name}:{line}") if register else "<torchgraft>"
+    try:
+        module = compile(text, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise TextError(f"{error} in region text:\n{text}") from error
+    codes = [constant for constant in module.co_consts if isinstance(constant, CodeType)]
+    if len(codes) != 1 or codes[0].co_name != "slot":
+        raise TextError(f"region text must be one function named slot:\n{text}")
+    code = _bind(codes[0], constants)
+    if register:
+        lines = text.splitlines(keepends=True)
+        linecache.cache[filename] = (len(text), None, lines, filename)
+        weakref.finalize(code, linecache.cache.pop, filename, None).atexit = False
+    return code
+
+
+def _free_filename(label: str) -> str:
+    """A file name under which linecache has nothing."""
+    for number in itertools.count(1):
+        filename = f"<torchgraft {label}>" if number == 1 else f"<torchgraft {label} #{number}>"
+        if filename not in linecache.cache:
+            return filename
+    raise AssertionError
+
+
+def _bind(code: CodeType, constants: Mapping[str, object]) -> CodeType:
+    """The same code with LOAD_CONST for the globals named `k_*`, in nested functions too."""
+    for local in (*code.co_varnames, *code.co_cellvars):
+        if local.startswith(PREFIX):
+            raise TextError(f"region text binds {local}: names with {PREFIX} are constants")
+    nested = tuple(_bind(value, constants) if isinstance(value, CodeType) else value for value in code.co_consts)
+    if any(new is not old for new, old in zip(nested, code.co_consts, strict=True)):
+        code = code.replace(co_consts=nested)
+    if not any(name.startswith(PREFIX) for name in code.co_names):
+        return code
+    body = units(code)
+    assembler = Assembler(code)
+    labels = [assembler.label() for _ in body]
+    for unit, label in zip(body, labels, strict=True):
+        assembler.place(label)
+        assembler.positions = unit.positions
+        handler = unit.handler
+        assembler.cover = handler and Cover(labels[handler.target], handler.depth, handler.lasti)
+        if unit.target >= 0:
+            assembler.jump(unit.name, labels[unit.target])
+            continue
+        assembler.emit_all(unit.before)
+        load = _constant_load(assembler, unit, constants)
+        if load is None:
+            assembler.original_op(unit.name, unit.arg)
+        else:
+            assembler.emit_all(load)
+    return assembler.finish(code.co_stacksize)
+
+
+def _constant_load(
+    assembler: Assembler, unit: Unit, constants: Mapping[str, object]
+) -> tuple[tuple[str, int], ...] | None:
+    names = assembler.original.co_names
+    if unit.name in ("STORE_GLOBAL", "DELETE_GLOBAL") and names[unit.arg].startswith(PREFIX):
+        raise TextError(f"region text changes {names[unit.arg]}: names with {PREFIX} are constants")
+    if unit.name != "LOAD_GLOBAL":
+        return None
+    index, null = global_load(unit.arg)
+    name = names[index]
+    if not name.startswith(PREFIX):
+        return None
+    if name not in constants:
+        raise TextError(f"region text names {name}, which is not among its constants: {', '.join(sorted(constants))}")
+    load = ("LOAD_CONST", assembler.constant(constants[name]))
+    return with_null((load,)) if null else (load,)

@@ -1,0 +1,108 @@
+"""Differences between Python versions that concern writing code: encodings, and how added code is spelled.
+
+The reading side's differences are in versions.py. Everything here is a name, a table or a small function.
+"""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType
+
+from .versions import BINARY_OPERATORS, NULL_ABOVE_CALLABLE, VERSION
+
+OPNAME = dis.opname
+OPCODE = {name: code for name, code in dis.opmap.items() if code < 256 and not name.startswith("INSTRUMENTED_")}
+HAS_ARGUMENT = frozenset(
+    name for name, code in OPCODE.items() if (code in dis.hasarg if VERSION >= (3, 12) else code >= dis.HAVE_ARGUMENT)
+)
+
+# dis has no public table of the cache entries behind an instruction, but both private forms are read by `bytecode` too.
+_caches = dis._inline_cache_entries  # type: ignore[attr-defined]
+CACHES: dict[str, int] = {
+    name: _caches.get(name, 0) if isinstance(_caches, dict) else _caches[code] for name, code in OPCODE.items()
+}
+
+JUMPS = frozenset(OPNAME[code] for code in dis.hasjrel if OPNAME[code] in OPCODE)
+BACKWARD_JUMPS = frozenset(name for name in JUMPS if "BACKWARD" in name)
+# Instructions whose argument is an index into locals, cells and free variables in one row.
+LOCALS_PLUS = frozenset(OPNAME[code] for code in (*dis.haslocal, *dis.hasfree) if OPNAME[code] in OPCODE)
+
+# Super-instructions: two accesses, two indices of four bits each.
+SPLIT: dict[str, tuple[str, str]] = {
+    name: pair
+    for name, pair in {
+        "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+        "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+        "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
+    }.items()
+    if name in OPCODE
+}
+# A borrowed load wants its local to stay as it is while the value is on the stack; a landing may rebind it.
+PLAIN = {"LOAD_FAST_BORROW": "LOAD_FAST"} if VERSION >= (3, 14) else {}
+# Prefixes of a CALL: nothing may come between them and it.
+CALL_PREFIXES = frozenset({"KW_NAMES", "PRECALL"}) & OPCODE.keys()
+
+JUMP_IF_NOT_NONE = "POP_JUMP_IF_NOT_NONE" if VERSION >= (3, 12) else "POP_JUMP_FORWARD_IF_NOT_NONE"
+JUMP_IF_FALSE = "POP_JUMP_IF_FALSE" if VERSION >= (3, 12) else "POP_JUMP_FORWARD_IF_FALSE"
+JUMP_IF_TRUE = "POP_JUMP_IF_TRUE" if VERSION >= (3, 12) else "POP_JUMP_FORWARD_IF_TRUE"
+# Loads of a local: that may be unbound; of a cell itself.
+LOAD_CHECKED = "LOAD_FAST_CHECK" if "LOAD_FAST_CHECK" in OPCODE else "LOAD_FAST"
+LOAD_CELL = "LOAD_CLOSURE" if "LOAD_CLOSURE" in OPCODE else "LOAD_FAST"
+LOADS_UNCHECKED = frozenset({"LOAD_FAST", "LOAD_CLOSURE"}) & OPCODE.keys() if VERSION >= (3, 12) else frozenset()
+
+
+def call(arguments: int) -> tuple[tuple[str, int], ...]:
+    """The instructions that call what lies below the arguments."""
+    return (("PRECALL", arguments), ("CALL", arguments)) if VERSION < (3, 12) else (("CALL", arguments),)
+
+
+def take_local(index: int) -> tuple[tuple[str, int], ...]:
+    """Push a bound local and unbind it."""
+    if "LOAD_FAST_AND_CLEAR" in OPCODE:
+        return (("LOAD_FAST_AND_CLEAR", index),)
+    return (("LOAD_FAST", index), ("DELETE_FAST", index))
+
+
+def global_load(arg: int) -> tuple[int, bool]:
+    """LOAD_GLOBAL's index of a name, and whether it pushes a NULL too."""
+    return arg >> 1, bool(arg & 1)
+
+
+def with_null(load: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """A load of one callable, and a NULL where a call wants it."""
+    return (*load, ("PUSH_NULL", 0)) if NULL_ABOVE_CALLABLE else (("PUSH_NULL", 0), *load)
+
+
+def plain_method_load(name: str, arg: int) -> tuple[tuple[str, int], ...] | None:
+    """The same attribute as a callable and a NULL, for an instruction that pushes a method and its object (or NULL)."""
+    if name == "LOAD_METHOD":  # 3.11
+        load: tuple[str, int] = ("LOAD_ATTR", arg)
+    elif (name == "LOAD_ATTR" and VERSION >= (3, 12) and arg & 1) or (name == "LOAD_SUPER_ATTR" and arg & 1):
+        load = (name, arg & ~1)
+    else:
+        return None
+    if not NULL_ABOVE_CALLABLE:
+        return (load, ("PUSH_NULL", 0), ("SWAP", 2))
+    return (load, ("PUSH_NULL", 0))
+
+
+def _compare_arguments() -> dict[str, int]:
+    """COMPARE_OP's argument (operator, mask for specializing, cast to bool) as the compiler writes it before a jump."""
+    found = {}
+    for operator in ("<", "=="):
+        code: CodeType = compile(f"if a {operator} b: c", "<compare>", "exec")
+        found[operator] = next(ins.arg for ins in dis.get_instructions(code) if ins.opname == "COMPARE_OP")
+    return {operator: arg for operator, arg in found.items() if arg is not None}
+
+
+COMPARE = _compare_arguments()
+
+# Units that stand for nothing a region may start or end at. FOR_ITER jumps over what stands at its target, counting
+# instructions; events of a branch look for NOT_TAKEN right behind it.
+NEVER_ENTERED = frozenset({"RESUME", "END_FOR", "POP_ITER", "NOT_TAKEN", "CACHE"}) & OPCODE.keys()
+
+
+def subscript() -> tuple[str, int]:
+    """`a[b]` of the two objects on top."""
+    return ("BINARY_SUBSCR", 0) if "BINARY_SUBSCR" in OPCODE else ("BINARY_OP", BINARY_OPERATORS.index("[]"))
