@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import InternalError
 from .guards import Guard, Kind
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
@@ -76,7 +77,9 @@ class Writer:
     def text(self, source: Source) -> str:
         """A source as an expression; the first use of one that is used again binds it to a temporary."""
         if isinstance(source, (Param, Global)):
-            return str(source)
+            if source.name.startswith("k_"):
+                raise InternalError(f"{source} cannot be read: names with k_ are constants of the region")
+            return source.name
         if isinstance(source, Literal):
             value = source.value
             return self.constants.add(value) if type(value) is float and not math.isfinite(value) else repr(value)

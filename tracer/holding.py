@@ -210,6 +210,12 @@ class Constants:
         """The name of a constant that is this very object."""
         return self._named(value, hint or short_name(value), value, False)
 
+    def preset(self, name: str, value: Any) -> None:
+        """Adds a constant under a name that other texts use already."""
+        if self.values.setdefault(name, value) is not value:
+            raise InternalError(f"{name} stands for two objects")
+        self._names.setdefault((id(value), False), name)
+
     def text(self, value: Any, hint: str | None = None) -> str:
         """An expression that gives this object: a name, or the call of a weak reference (None once it died)."""
         kept = hold(value)

@@ -1,0 +1,244 @@
+"""Captures and their compiled graphs to the text of a slot, with its constants.
+
+Each region is written once; a slot is the text of its regions one behind the other, in the order given. Where two
+regions use one name for different things, the later one's is changed here.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .errors import InternalError
+from .graph.capture import Capture
+from .guard_text import write_guards
+from .holding import Constants
+from .native import USE_NATIVE
+
+#: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
+#: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
+HELPERS = ("k_miss", "k_failed", "k_raised")
+
+OriginalCode = Callable[[types.CodeType], types.CodeType]
+_numbers = itertools.count(1)
+
+
+class Layout(Protocol):
+    """What is needed of rewriter's `EntryLayout`."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def parameters(self) -> tuple[str, ...]: ...
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A capture with its compiled graph: a region that can be written into slots.
+
+    call: takes the graph's inputs and returns its outputs; None for a capture without a graph.
+    number: names the region in calls of the helpers.  hits: how often it ran, in a list that the text counts in.
+    """
+
+    capture: Capture
+    call: Callable[..., Sequence[Any]] | None
+    number: int = field(default_factory=lambda: next(_numbers))
+    hits: list[int] = field(default_factory=lambda: [0])
+    written: RegionText | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionText:
+    """One region as lines of a slot.
+
+    loads: names beside its constants that it reads.  stores: names that it binds.  weak: each call gives an object that
+    the region compares with and does not keep alive, or None: then the region can never run again.
+    """
+
+    lines: tuple[str, ...]
+    constants: Mapping[str, Any]
+    loads: frozenset[str]
+    stores: frozenset[str]
+    weak: tuple[Callable[[], Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotText:
+    """A function named `slot`, its constants, and what its regions die with: each call gives the object or None."""
+
+    text: str
+    constants: dict[str, Any]
+    weak_objects: tuple[Callable[[], Any], ...]
+
+
+def write_slot(
+    name: str,
+    layout: Layout,
+    regions: Sequence[Compiled],
+    helpers: Mapping[str, Callable[..., Any]],
+    *,
+    original_code: OriginalCode | None = None,
+    native: bool = USE_NATIVE,
+) -> SlotText:
+    """The slot for these regions, tried in this order. `write_region` must have run, or runs now, for each."""
+    if missing := [helper for helper in HELPERS if helper not in helpers]:
+        raise InternalError(f"write_slot was not given {', '.join(missing)}")
+    constants: dict[str, Any] = {helper: helpers[helper] for helper in HELPERS}
+    texts = [write_region(r, layout.parameters, original_code=original_code, native=native) for r in regions]
+    lines = [f"# {name}, entry {layout.index}", f"def slot({', '.join(layout.parameters)}):"]
+    for region, text in zip(regions, texts, strict=True):
+        others = set(layout.parameters).union(*(other.loads - other.stores for other in texts))
+        renamed = _names_to_change(text, constants, others)
+        lines.append(f"    # region {region.number}: {_describe(region.capture)}")
+        lines += _rename(text.lines, renamed)
+        constants |= {renamed.get(n, n): value for n, value in text.constants.items()}
+    lines.append(f"    return k_miss({', '.join(layout.parameters)})")
+    weak = {id(get): get for text in texts for get in text.weak}
+    return SlotText("\n".join(lines) + "\n", constants, tuple(weak.values()))
+
+
+def _describe(capture: Capture) -> str:
+    where = f"exits to {capture.exit.landing}"
+    if capture.graph_break is None:
+        return where
+    reason = capture.graph_break
+    line = f" at {reason.stack[-1].filename}:{reason.stack[-1].line}" if reason.stack else ""
+    text = f"{where}, graph break: {reason.title}" + (f": {reason.details}" if reason.details else "")
+    return " ".join(text.split())[:200] + line
+
+
+# one region -----------------------------------------------------------------------------------------------------------
+def write_region(
+    region: Compiled,
+    parameters: Sequence[str],
+    *,
+    original_code: OriginalCode | None = None,
+    native: bool = USE_NATIVE,
+) -> RegionText:
+    """The text of one region, written at the first call: while its tensors live, in the state of its capture."""
+    if region.written is None:
+        region.written = _write_region(region, parameters, original_code, native)
+    return region.written
+
+
+def _write_region(
+    region: Compiled, parameters: Sequence[str], original_code: OriginalCode | None, native: bool
+) -> RegionText:
+    capture = region.capture
+    constants = Constants()
+    for name, value in capture.constants.items():
+        constants.preset(name, value)
+    used = _names_in([*capture.setup, *capture.effects, *capture.exit.values])
+    taken = {*parameters, *used, *capture.outputs, *(name for name, _ in capture.fetches)}
+    inputs = capture.inputs if region.call is not None else ()
+    fetched = [*(source for _, source in capture.fetches), *inputs]
+    guards = write_guards(
+        capture.guards, constants, fetched=fetched, taken=taken, original_code=original_code, native=native
+    )
+    conditions = [condition.text for condition in guards.conditions]
+    taken |= _names_in(conditions)
+    hit, error = _free("hit", taken), _free("error", taken)
+    fetches = [f"{name} = {guards.render(source)}" for name, source in capture.fetches]
+    lines = _guard_lines(conditions, fetches, hit, error, region.number)
+    lines += [f"        {line}" for line in _body(region, constants, list(map(guards.render, inputs)), error)]
+    names = [node for node in ast.walk(_parse(lines)) if isinstance(node, ast.Name)]
+    loads = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+    stores = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {error}
+    kept = {name: value for name, value in constants.values.items() if name in loads}
+    weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
+    return RegionText(tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak)
+
+
+def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, error: str, number: int) -> list[str]:
+    """A guard or fetch that raises is a miss of this region; entering the `try` costs nothing."""
+    if not conditions and not fetches:
+        return ["    if True:"]
+    first, *others = conditions or ["True"]
+    test = [f"        if ({first}", *(f"            and {condition}" for condition in others)]
+    test[-1] += "):"
+    test += [f"            {fetch}" for fetch in fetches]
+    return [
+        f"    {hit} = False",
+        "    try:",
+        *test,
+        f"            {hit} = True",
+        f"    except Exception as {error}:",
+        f"        k_raised({number}, {error})",
+        f"    if {hit}:",
+    ]
+
+
+def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:
+    """What runs behind the guards: count, call the graph, repeat the effects, leave."""
+    capture = region.capture
+    lines = [f"{constants.reserve('k_hits', region.hits)}[0] += 1"]
+    if region.call is not None:
+        call = f"{constants.reserve('k_graph', region.call)}({', '.join(inputs)})"
+        if capture.outputs:
+            call = f"{', '.join(capture.outputs)}{',' if len(capture.outputs) == 1 else ''} = {call}"
+        if capture.can_retry:
+            lines += ["try:", f"    {call}", f"except Exception as {error}:"]
+            lines += [f"    return k_failed({region.number}, {error})"]
+        else:
+            lines.append(call)
+    elif capture.outputs:
+        raise InternalError("a region without a graph call has outputs of a graph")
+    for statement in (*capture.setup, *capture.effects):
+        lines += statement.splitlines()
+    values = ", ".join((str(capture.exit.landing), *capture.exit.values))
+    lines.append(f"return {values}" if capture.exit.values else f"return {values},")
+    return lines
+
+
+# names ----------------------------------------------------------------------------------------------------------------
+def _parse(lines: Iterable[str]) -> ast.Module:
+    return ast.parse("\n".join(["def slot():", *lines]))
+
+
+def _names_in(texts: Iterable[str]) -> set[str]:
+    return {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    candidates = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _names_to_change(text: RegionText, constants: Mapping[str, Any], others: Collection[str]) -> dict[str, str]:
+    """Constants whose name stands for something else already, and temporaries that hide what another region reads."""
+    renamed: dict[str, str] = {}
+    taken = {*constants, *text.constants, *text.loads, *text.stores, *others}
+    for name, value in text.constants.items():
+        if name in constants and constants[name] is not value:
+            renamed[name] = _free(name, taken)
+            taken.add(renamed[name])
+    for name in sorted(text.stores & set(others)):
+        renamed[name] = _free(name, taken)
+        taken.add(renamed[name])
+    return renamed
+
+
+def _rename(lines: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
+    """The lines with other names; attributes, keywords and strings that look alike stay."""
+    if not renamed:
+        return list(lines)
+    places: dict[int, list[tuple[int, int, str]]] = {}  # of each line, in bytes
+    for node in ast.walk(_parse(lines)):
+        if isinstance(node, ast.Name) and node.id in renamed:
+            places.setdefault(node.lineno - 2, []).append((node.col_offset, node.end_col_offset or 0, node.id))
+        elif isinstance(node, ast.ExceptHandler) and node.name in renamed:
+            end = len(lines[node.lineno - 2].encode()) - 1  # as written above: `except Exception as NAME:`
+            places.setdefault(node.lineno - 2, []).append((end - len(str(node.name).encode()), end, str(node.name)))
+    result = []
+    for number, line in enumerate(lines):
+        encoded = line.encode()
+        for start, end, name in sorted(places.get(number, ()), reverse=True):
+            if encoded[start:end] != name.encode():
+                raise InternalError(f"cannot find {name} in {line!r}")
+            encoded = encoded[:start] + renamed[name].encode() + encoded[end:]
+        result.append(encoded.decode())
+    return result
