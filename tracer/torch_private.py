@@ -36,8 +36,8 @@ __all__ = [
     "FakeTensor",
     "FakeTensorMode",
     "ShapeEnv",
-    "Traits",
     "TracingContext",
+    "Traits",
     "compiling",
     "cpp_compiler_command",
     "enter_autocast",
@@ -50,10 +50,10 @@ __all__ = [
     "lazy_graph_module",
     "named_backends",
     "new_shape_env",
-    "plain_fake",
-    "remember_fake",
     "operator_traits",
+    "plain_fake",
     "registered_backend",
+    "remember_fake",
     "set_grad_enabled",
     "shape_env_state",
     "without_wrappers",
@@ -131,7 +131,7 @@ def operator_traits(operator: Any) -> Traits | None:
             written.append((position, argument.name))
         if argument.name in ("dropout_p", "training"):
             special[argument.name] = position, argument.name
-    # Attention kernels are marked random whether they drop anything or not, and batch norms as writing in evaluation too.
+    # Attention kernels are marked random whether they drop anything or not, batch norms as writing in evaluation too.
     traits = Traits(
         is_random(operator), special.get("dropout_p"), not schema.returns, tuple(written), special.get("training")
     )
@@ -222,15 +222,23 @@ def cpp_compiler_command() -> str | None:
         return None
 
 
-def backend_fake_mode(shape_env: ShapeEnv) -> FakeTensorMode:
-    """A fresh mode for one compile: the fakes of a capture may have been changed in place by it."""
-    return FakeTensorMode(shape_env=shape_env, static_shapes=True)
+class StaticFakeMode(FakeTensorMode):
+    """A mode for one compile, in which an input is static unless the tracing context says otherwise.
+
+    AOTAutograd asks for symbolic sizes wherever there is a ShapeEnv. It must be a fresh mode: the fakes of a capture
+    may have been changed in place by it.
+    """
+
+    def from_tensor(self, tensor: torch.Tensor, **options: Any) -> FakeTensor:
+        if options.get("symbolic_context") is None:
+            options["static_shapes"] = True
+        return super().from_tensor(tensor, **options)
 
 
 @contextmanager
 def compiling(shape_env: ShapeEnv) -> Iterator[TracingContext]:
     """What AOTAutograd and Inductor look for around a compile."""
-    context = TracingContext(backend_fake_mode(shape_env))
+    context = TracingContext(StaticFakeMode(shape_env=shape_env))
     with tracing(context):
         yield context
 

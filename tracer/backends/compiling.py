@@ -31,11 +31,17 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
 
     Raises BackendFailed, naming the backend, for whatever goes wrong in it.
     """
-    if backend.plain or not capture.operators:
-        return plain(capture)
-    examples = capture.examples()
+    try:
+        if backend.plain or not capture.operators:
+            return plain(capture)
+        return torch_private.without_wrappers(_compiled(capture, backend))
+    finally:
+        capture.release()
+
+
+def _compiled(capture: FxCapture, backend: Backend) -> Compiled:
+    examples, grad_enabled = capture.examples(), torch.is_grad_enabled()
     with _lock, _same_random_state(), torch_private.compiling(capture.shape_env):
-        grad_enabled = torch.is_grad_enabled()
         try:
             compiled = backend.compiler(capture.module, examples)
         except Exception as error:
@@ -45,7 +51,7 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
                 torch_private.set_grad_enabled(grad_enabled)
     if not callable(compiled):
         raise BackendFailed(backend.name, TypeError(f"it returned {compiled!r}, which cannot be called"))
-    return torch_private.without_wrappers(compiled)
+    return compiled
 
 
 @contextmanager

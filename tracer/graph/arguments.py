@@ -21,6 +21,7 @@ PLAIN = frozenset(
 )  # fmt: skip
 #: Python types that torch takes as dtypes; a graph's code has no name for them
 _DTYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
+_BASES: tuple[Any, ...] = (int, float, complex, str)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Pair = tuple[Any, Any]
@@ -63,9 +64,9 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
     if isinstance(value, range):
         return _sequence(value, tuple, symbol)
     # An enum member, a NumPy number, a subclass of str: what torch sees is the plain value.
-    for base in (int, float, complex, str):
+    for base in _BASES:
         if isinstance(value, base):
-            plain: Any = base(value.value if isinstance(value, enum.Enum) else value)  # type: ignore[call-overload]
+            plain = base(value.value if isinstance(value, enum.Enum) else value)
             return plain, plain
     if isinstance(value, tuple):
         return _sequence(value, tuple, symbol)

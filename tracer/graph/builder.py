@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import re
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +16,14 @@ import torch
 import torch.fx
 
 from ..errors import CannotUndo, GraphBreak, InternalError
-from ..torch_private import FakeTensor, ShapeEnv, lazy_graph_module, shape_env_state
+from ..torch_private import FakeTensor, lazy_graph_module, new_shape_env, shape_env_state
 from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
-from .fakes import Observed, ObservingFakeMode, fake_of, metadata
+from .fakes import Observed, ObservingFakeMode, metadata
 from .finishing import storage_of
-from .fx_capture import EndState, FxCapture, GraphTensor
+from .fx_capture import EndState, Examples, FxCapture, GraphTensor
+from .inputs import FakeMaker
 from .refused import refuse
 from .state import ENTER, GRAD_MODE, Entered, State
 
@@ -54,8 +54,9 @@ class GraphBuilder:
 
     def __init__(self, *, dynamic: bool | None = None) -> None:
         self.dynamic = dynamic
-        self.shape_env = ShapeEnv()
+        self.shape_env = new_shape_env()
         self.fake_mode = ObservingFakeMode(self.shape_env)
+        self._fakes = FakeMaker(self.fake_mode)
         self.graph = torch.fx.Graph()
         self.root = torch.nn.Module()
         self.inputs: list[GraphTensor] = []
@@ -80,7 +81,7 @@ class GraphBuilder:
         """A placeholder for a real tensor. The caller adds the same tensor only once."""
         if not static:
             raise GraphBreak("dynamic shape", source_text, "dynamic shapes are not captured yet")
-        fake = fake_of(self.fake_mode, tensor)
+        fake = self._fakes.fake(tensor)
         if id(fake) in self._tensors:
             raise InternalError(f"{source_text} is an input of the graph already")
         point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
@@ -93,7 +94,7 @@ class GraphBuilder:
 
     def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
         """A real tensor that belongs to the graph itself, and that the graph may not write."""
-        fake = fake_of(self.fake_mode, tensor)
+        fake = self._fakes.fake(tensor)
         known = self._tensors.get(id(fake))
         if known is not None:
             return known
@@ -148,7 +149,7 @@ class GraphBuilder:
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
-        if result is None or not any(_tensors_in(arguments)):
+        if result is None or not _tensors_in(arguments):
             name = getattr(target, "__name__", target)
             raise GraphBreak("call is no operator on tensors", str(name), "call it outside of the compiled function")
         return self._distribute(result, None)
@@ -157,6 +158,8 @@ class GraphBuilder:
         """Are there tensors in it that the graph lacks? Raises GraphBreak for a result that a graph can't give."""
         kind = result.__class__
         if kind is FakeTensor or isinstance(result, FakeTensor):
+            if result.layout is not torch.strided:
+                raise GraphBreak("tensor without strides", str(result.layout), "use dense tensors in compiled code")
             return id(result) not in self._tensors
         if kind in _ANSWERS:
             return False
@@ -194,8 +197,6 @@ class GraphBuilder:
         return child
 
     def _know(self, node: torch.fx.Node, fake: FakeTensor) -> GraphTensor:
-        if fake.layout is not torch.strided:
-            raise GraphBreak("tensor without strides", str(fake.layout), "use dense tensors in compiled code")
         node.meta["example_value"] = fake
         tensor = self._tensors[id(fake)] = GraphTensor(node, fake)
         return tensor
@@ -210,6 +211,8 @@ class GraphBuilder:
         given = {storage_of(tensor) for tensor in _tensors_in(arguments)} if observed.written else set()
         wrote = False
         for tensor, before, constant in observed.written:
+            if tensor.layout is not torch.strided:
+                continue  # made inside of the call: no such tensor is ever given to one
             storage = storage_of(tensor)
             if storage not in given:
                 continue
@@ -320,7 +323,7 @@ class GraphBuilder:
             end_state=end_state,
             operators=finishing.count_operators(graph),
             shape_env=self.shape_env,
-            _examples=tuple(weakref.ref(self.examples[index]) for index in used),
+            _examples=Examples(self.examples[index] for index in used),
         )
 
     def _end_state(self) -> EndState:

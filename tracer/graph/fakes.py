@@ -1,4 +1,4 @@
-"""Fake tensors of a capture: how they are made from real ones, and what operators do to them.
+"""The fake tensor mode of a capture, and what operators do to fake tensors.
 
 A fake tensor has everything of a real one but its values. `ObservingFakeMode` sees each operator below torch's
 composite layer, and so knows exactly what the call of any torch function wrote, drew from a generator, or did besides.
@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from ..errors import GraphBreak
-from ..torch_private import FakeTensor, FakeTensorMode, ShapeEnv, is_transformed, operator_traits
+from ..torch_private import FakeTensor, FakeTensorMode, ShapeEnv, Traits, operator_traits
 
 #: what a mark cannot give back once an operator changed it in place
 Metadata = tuple[Any, ...]
@@ -43,66 +42,39 @@ class ObservingFakeMode(FakeTensorMode):
     def __init__(self, shape_env: ShapeEnv) -> None:
         super().__init__(shape_env=shape_env, static_shapes=True)
         self.observed = Observed()
+        self._allow_unsafe_data_ptr_access = False  # a null pointer must not be taken for an address
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         kwargs = kwargs or {}
-        random, effect, written = operator_traits(func)
-        # A fallback runs the real kernel on zeros, which would advance the real generator.
-        self.allow_fallback_kernels = not random
-        if random or effect or written:
-            self._observe(random, effect, written, args, kwargs)
-        return super().dispatch(func, types, args, kwargs)
+        traits = operator_traits(func)
+        if traits is None:
+            return super().dispatch(func, types, args, kwargs)
+        self._observe(traits, args, kwargs)
+        # A fallback would run the real kernel on zeros, and so advance the real generator.
+        self.allow_fallback_kernels = not traits.random
+        try:
+            return super().dispatch(func, types, args, kwargs)
+        finally:
+            self.allow_fallback_kernels = True
 
-    def _observe(
-        self,
-        random: bool,
-        effect: bool,
-        written: tuple[tuple[int, str], ...],
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-    ) -> None:
+    def _observe(self, traits: Traits, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         observed = self.observed
-        observed.random |= random
-        observed.effect |= effect
-        for position, name in written:
-            value = args[position] if position < len(args) else kwargs.get(name)
+        observed.effect |= traits.effect
+        if traits.random:
+            observed.random |= traits.unless_zero is None or _argument(traits.unless_zero, args, kwargs) != 0.0
+        if traits.training is not None and _argument(traits.training, args, kwargs) is False:
+            return
+        for place in traits.written:
+            value = _argument(place, args, kwargs)
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, FakeTensor):
                     observed.written.append((tensor, metadata(tensor), tensor.constant is not None))
 
 
-#: a parameter or buffer of a plain module and what users make; any other subclass may override operators
-PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter, torch.nn.Buffer])
-
-
-def refuse_input(tensor: torch.Tensor) -> None:
-    """Raise GraphBreak for a real tensor that a fake one cannot stand for truthfully."""
-    if type(tensor) not in PLAIN_TYPES and not _is_plain_subclass(type(tensor)):
-        raise GraphBreak(
-            "tensor subclass", type(tensor).__qualname__, "only torch.Tensor, Parameter and Buffer can enter a graph"
-        )
-    if tensor.layout is not torch.strided:
-        raise GraphBreak("tensor without strides", str(tensor.layout), "use dense tensors in compiled code")
-    if tensor.is_quantized:
-        raise GraphBreak("quantized tensor", str(tensor.dtype), "")
-    if tensor.is_nested:
-        raise GraphBreak("nested tensor", "", "")
-    if is_transformed(tensor):
-        raise GraphBreak("tensor of a functorch transform", "vmap, grad or jvp", "compile the whole transform")
-
-
-def _is_plain_subclass(kind: type) -> bool:
-    """Parameter and Buffer decide by a metaclass; a subclass of Parameter that overrides nothing is as plain as it."""
-    return (
-        issubclass(kind, torch.nn.Parameter)
-        and getattr(kind, "__torch_function__", None) is torch.nn.Parameter.__torch_function__
-        and getattr(kind, "__torch_dispatch__", None) is torch.Tensor.__torch_dispatch__
-    )
-
-
-def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
-    """The fake that stands for a real tensor; tensors that share storage get fakes that share storage."""
-    refuse_input(tensor)
-    return mode.from_tensor(tensor, static_shapes=True)
+def _argument(place: tuple[int, str], args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """None where it was left to its default. The default of every dropout_p is zero."""
+    position, name = place
+    value = args[position] if position < len(args) else kwargs.get(name)
+    return 0.0 if value is None and name == "dropout_p" else value

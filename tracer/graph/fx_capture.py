@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -59,6 +60,26 @@ class EndState:
         return self.grad_enabled is not None or bool(self.entered)
 
 
+class Examples:
+    """Real tensors, held until a graph is compiled, and weakly after that."""
+
+    __slots__ = ("_held", "_references")
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        self._held: tuple[torch.Tensor, ...] | None = tuple(tensors)
+        self._references = tuple(weakref.ref(tensor) for tensor in self._held)
+
+    def get(self) -> list[torch.Tensor]:
+        found = [reference() for reference in self._references]
+        tensors = [tensor for tensor in found if tensor is not None]
+        if len(tensors) < len(found):
+            raise InternalError("an input of a graph was freed before the graph was compiled once more")
+        return tensors
+
+    def release(self) -> None:
+        self._held = None
+
+
 @dataclass(frozen=True, eq=False)
 class FxCapture:
     """One graph, ready to be compiled.
@@ -76,15 +97,16 @@ class FxCapture:
     end_state: EndState
     operators: int
     shape_env: ShapeEnv = field(repr=False)
-    _examples: tuple[weakref.ref[torch.Tensor], ...] = field(repr=False)
+    _examples: Examples = field(repr=False)
 
     @property
     def graph(self) -> torch.fx.Graph:
         return self.module.graph
 
     def examples(self) -> list[torch.Tensor]:
-        """The real tensors that the graph was captured with. They are held weakly: a capture keeps no model alive."""
-        examples = [reference() for reference in self._examples]
-        if any(example is None for example in examples):
-            raise InternalError("an input of a capture was freed before the capture was compiled")
-        return [example for example in examples if example is not None]
+        """The real tensors that the graph was captured with, for `inputs`."""
+        return self._examples.get()
+
+    def release(self) -> None:
+        """Hold the real tensors weakly from now on: what was compiled keeps no model and no batch alive."""
+        self._examples.release()
