@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from rewriter.analysis import handlers_entered
-from rewriter.layouts import landable, landing_layout
+from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
@@ -80,7 +79,7 @@ class Attempt:
         self.frame = self._root_frame()
         self.decoded = request.decoded
         self.landable = landable(self.decoded)
-        self.entered = handlers_entered(self.decoded, request.layout.index)
+        self.entered = context_of(self.decoded, request.layout.index)
         self.at_entry = dict(self.frame.locals)
         self.first = Mark(self.frame.ip, self.frame.save(), self.ctx.mark())
 
@@ -144,7 +143,7 @@ class Attempt:
 
     def _mark(self, index: int) -> Mark | None:
         """A mark, where a region may land."""
-        if index not in self.landable or handlers_entered(self.decoded, index) != self.entered:
+        if index not in self.landable or context_of(self.decoded, index) != self.entered:
             return None
         if self.frame.exception is not None:
             return None

@@ -71,7 +71,7 @@ class Frame:
         self.yielded = False
 
     def user_line(self) -> UserLine:
-        line = self.instructions[self.unit].positions.lineno or self.code.co_firstlineno
+        line = self.instructions[self.unit].positions[0] or self.code.co_firstlineno
         return UserLine(self.code.co_filename, line, self.code.co_qualname)
 
     # the stack ------------------------------------------------------------------------------------------------------
