@@ -9,93 +9,88 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Source
-from .base import Mutable, Value, wraps
-from .builtin_methods import BuiltinMethod
+from .attributes import DELETED, filled
+from .base import Value, wraps, wraps_object
 from .constants import call_pure, constant
-from .sequences import TupleValue
+from .lookup import layout_root
+from .objects import KnownCallable, ObjectValue, OpaqueValue, check_creation
+from .sequences import ListValue, TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
-#: builtin exceptions whose C code keeps more than `args`: what they are made from is not what they show
+_FIELDS = {name: BaseException.__dict__[name] for name in ("args", "__cause__", "__context__", "__suppress_context__")}
+_ARGS, _CAUSE, _CONTEXT, _SUPPRESS = _FIELDS.values()
+#: builtin exceptions whose C code keeps more than `args`: what they show is not what they were made from
 _SPECIAL = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
 #: attributes that show what the exception was made with
 _FIRST_ARGUMENT = (("value", StopIteration), ("code", SystemExit))
-_CHAINING = ("__cause__", "__context__")
 
 
-class ExceptionValue(Mutable):
-    """A BaseException instance; `content` holds `args` and the chaining attributes, once they are set."""
+class ExceptionValue(ObjectValue):
+    """A BaseException instance. In `content`, the fields of its C part are keyed by their descriptors."""
 
-    __slots__ = ("cls", "object")
+    __slots__ = ()
 
     kind = "exception"
-    has_identity = True
 
-    def __init__(self, cls: type, args: Iterable[Value], source: Source | None = None) -> None:
-        super().__init__({"args": TupleValue(args)} if source is None else {}, source)
-        self.cls = cls
-        #: the real exception, for one from outside
-        self.object: BaseException | None = None
+    def __init__(self, cls: type, args: Iterable[Value], source: Source | None = None, obj: Any = None) -> None:
+        super().__init__(cls, obj, source)
+        if obj is None:
+            self.content = {_ARGS: TupleValue(args)}
 
     def __str__(self) -> str:
         return f"{self.cls.__name__} exception {self.source or ''}".rstrip()
 
-    def python_type(self, ctx: Context) -> type:
-        return self.cls
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def key(self, ctx: Context) -> object:
-        return self
-
     # attributes -----------------------------------------------------------------------------------------------------
-    def getattr(self, ctx: Context, name: str) -> Value:
-        if name in self.content:
-            return self.content[name]
-        if name == "args" or (name in _CHAINING and self.source is not None):
-            return self._from_outside(ctx, name)
-        if name in _CHAINING:
-            return constant(None)
-        if name == "__suppress_context__":
-            return constant(False) if self.source is None else self._from_outside(ctx, name)
-        if name in ("add_note", "__str__", "__repr__"):
-            return BuiltinMethod(self, name.strip("_"))
+    def read_c_attribute(self, ctx: Context, raw: Any) -> Value:
+        found = self.content.get(raw)
+        if found is not None and found is not DELETED:
+            return found
+        name = raw.__name__
+        if raw in (_ARGS, _CAUSE, _CONTEXT, _SUPPRESS):
+            if self.source is not None:
+                return ctx.wrap(getattr(self.object, name), Attr(self.source, name))
+            return constant(False if raw is _SUPPRESS else None)
         if any(name == shown and issubclass(self.cls, cls) for shown, cls in _FIRST_ARGUMENT):
             arguments = self.arguments(ctx)
-            if len(arguments) < 2:
+            if len(arguments) < 2 or name == "value":
                 return arguments[0] if arguments else constant(None)
-            return constant(None) if name == "value" else TupleValue(arguments)
-        if name == "__class__":
-            return ctx.wrap(self.cls, ctx.hold(self.cls))
-        if not hasattr(self.cls, name) and self.source is None and name != "__notes__":
-            ctx.raise_(AttributeError(f"{self.cls.__name__!r} object has no attribute {name!r}"))
-        self.refuse(f"attribute .{name}")
-
-    def _from_outside(self, ctx: Context, name: str) -> Value:
-        assert self.source is not None
-        return ctx.wrap(getattr(self.object, name), Attr(self.source, name))
+            return TupleValue(arguments)
+        if issubclass(raw.__objclass__, BaseException):
+            self.refuse(f"attribute .{name}")
+        return super().read_c_attribute(ctx, raw)
 
     def arguments(self, ctx: Context) -> list[Value]:
-        return ctx.real(self.getattr(ctx, "args")).unpack(ctx)
+        return ctx.real(self.read_c_attribute(ctx, _ARGS)).unpack(ctx)
 
-    def setattr(self, ctx: Context, name: str, value: Value) -> None:
-        if name == "args":
-            value = TupleValue(ctx.real(value).unpack(ctx))
-        elif name == "__cause__":
+    def write_c_attribute(self, ctx: Context, raw: Any, value: Value) -> None:
+        if raw is _ARGS and value is not DELETED and not issubclass(self.cls, (StopIteration, SystemExit, *_SPECIAL)):
+            self._set(ctx, _ARGS, TupleValue(ctx.real(value).unpack(ctx)))
+        elif raw is _CAUSE and value is not DELETED:
             self.set_cause(ctx, value)
-            return
-        elif name not in ("__context__", "__suppress_context__"):
-            self.refuse(f"setting attribute .{name}")
-        ctx.change(self, {**self.content, name: value})
+        elif raw in (_CONTEXT, _SUPPRESS) and value is not DELETED:
+            self._set(ctx, raw, value)
+        elif issubclass(raw.__objclass__, BaseException):
+            self.refuse(f"setting attribute .{raw.__name__}")
+        else:
+            super().write_c_attribute(ctx, raw, value)
+
+    def _set(self, ctx: Context, *pairs: Any) -> None:
+        """Set fields; what is set last is repeated last."""
+        content = dict(self.content)
+        for raw, value in zip(pairs[::2], pairs[1::2], strict=True):
+            content.pop(raw, None)
+            content[raw] = value
+        ctx.change(self, content)
 
     def set_cause(self, ctx: Context, cause: Value) -> None:
         """`raise self from cause`"""
-        ctx.change(self, {**self.content, "__cause__": cause, "__suppress_context__": constant(True)})
+        self._set(ctx, _CAUSE, cause, _SUPPRESS, constant(True))
 
     def chain(self, ctx: Context, handled: Value) -> None:
         """Raised while another exception was being handled: it becomes the context, unless that closes a circle."""
@@ -103,72 +98,123 @@ class ExceptionValue(Mutable):
             return
         link = handled
         while isinstance(link, ExceptionValue):
-            following = ctx.real(link.getattr(ctx, "__context__"))
+            following = ctx.real(link.read_c_attribute(ctx, _CONTEXT))
             if following is self:
-                ctx.change(link, {**link.content, "__context__": constant(None)})
+                link._set(ctx, _CONTEXT, constant(None))
                 break
             link = following
-        ctx.change(self, {**self.content, "__context__": handled})
+        self._set(ctx, _CONTEXT, handled)
 
     # methods --------------------------------------------------------------------------------------------------------
-    def method_str(self, ctx: Context) -> Value:
-        return call_pure(ctx, str, self._real_twin(ctx))
+    def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if not issubclass(raw.__objclass__, BaseException):
+            return super().call_c_method(ctx, raw, args, kwargs)
+        name = raw.__name__
+        if name == "__init__" and not kwargs:
+            check_arguments(raw.__objclass__, args)
+            self._set(ctx, _ARGS, TupleValue(args))
+            return constant(None)
+        if name in ("__str__", "__repr__") and not args and raw.__objclass__ in (BaseException, KeyError):
+            return self._text(ctx, raw)
+        if name == "add_note" and len(args) == 1:
+            return self._add_note(ctx, args[0])
+        known = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}.get(
+            name, object.__getattribute__ if name == "__getattribute__" else None
+        )
+        if known is None:
+            raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+        return super().call_c_method(ctx, known, args, kwargs)
 
-    def method_repr(self, ctx: Context) -> Value:
-        return call_pure(ctx, repr, self._real_twin(ctx))
-
-    def method_add_note(self, ctx: Context, note: Value) -> Value:
-        self.refuse("add_note()")
-
-    def _real_twin(self, ctx: Context) -> BaseException:
-        """A real exception of the same class and arguments; builtin classes only, so that no user code runs."""
-        if issubclass(self.cls, _SPECIAL) or self.cls.__flags__ & (1 << 9):
-            self.refuse("text")
+    def _text(self, ctx: Context, raw: Any) -> Value:
+        """str() or repr(), asked of a plain exception with the same arguments."""
         arguments = [ctx.real(a).as_python(ctx) for a in self.arguments(ctx)]
-        twin: BaseException = self.cls(*arguments)
-        return twin
+        twin_class: type[BaseException] = raw.__objclass__
+        if raw.__name__ == "__repr__":
+            text = call_pure(ctx, raw, twin_class(*arguments)).as_python(ctx)
+            return constant(self.cls.__name__ + text.removeprefix(twin_class.__name__))
+        return call_pure(ctx, raw, twin_class(*arguments))
 
-    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return None
+    def _add_note(self, ctx: Context, note: Value) -> Value:
+        if ctx.real(note).python_type(ctx) is not str:
+            ctx.raise_(TypeError(f"note must be a str, not {ctx.real(note).python_type(ctx).__name__!r}"))
+        notes = self.lookup(ctx, "__notes__")
+        if notes is None:
+            notes = ctx.born(ListValue([]))
+            self.store_own(ctx, "__notes__", notes)
+        ctx.real(notes).call_method(ctx, "append", [note], {})
+        return constant(None)
 
     # the way out ----------------------------------------------------------------------------------------------------
-    def reconstruct(self, out: ExitWriter) -> str:
-        cls = out.hold(self.cls)
-        return out.fill(self, f"{cls}.__new__({cls})", lambda: self._filled(out))
-
-    def _filled(self, out: ExitWriter) -> tuple[str, Callable[[str], Iterable[str]]]:
-        args = ", ".join(out.text(item) for item in self.content["args"].unpack(None))
-        chain = [(name, out.text(value)) for name, value in self._in_order(self.content)]
-        whole = f"{out.hold(self.cls)}({args})"
-        if chain:
-            whole = f"{out.hold(chained)}({whole}, {', '.join(f'{name}={text}' for name, text in chain)})"
-        return whole, lambda name: [f"{name}.__init__({args})", *(f"{name}.{n} = {text}" for n, text in chain)]
-
-    @staticmethod
-    def _in_order(content: dict[str, Value]) -> list[tuple[str, Value]]:
-        """Setting a cause suppresses the context: the flag itself comes last."""
-        order = ("__cause__", "__context__", "__suppress_context__")
-        return [(name, content[name]) for name in order if name in content]
-
     def effects(self, out: ExitWriter) -> Iterable[str]:
-        target = out.text(self)
-        changed = {n: v for n, v in self.content.items() if v is not self.original.get(n)}
-        if "args" in changed:
-            yield f"{target}.args = {out.text(changed['args'])}"
-        for name, value in self._in_order(changed):
-            yield f"{target}.{name} = {out.text(value)}"
+        for raw, value in self.content.items():
+            yield f"{out.text(self)}.{raw.__name__} = {out.text(value)}"
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        cls, root = out.hold(self.cls), layout_root(self.cls)
+        assert root is not None
+        return out.fill(self, f"{out.hold(root)}.__new__({cls})", lambda: self._made(out, cls, out.hold(root)))
+
+    def _made(self, out: ExitWriter, cls: str, root: str) -> tuple[str, Callable[[str], Iterable[str]]]:
+        args = "".join(f"{out.text(item)}, " for item in self.content[_ARGS].unpack(None))
+        chain = (_CAUSE, _CONTEXT, _SUPPRESS)
+        fields = [f"{raw.__name__!r}: {out.text(value)}" for raw, value in self.content.items() if raw in chain]
+        own = self.own_texts(out)
+        if not fields and not own and cls == root:
+            whole = f"{cls}({args[:-2]})"
+        else:
+            whole = f"{out.hold(made)}({root}.__new__({cls}), ({args}), {{{', '.join(own)}}}, {{{', '.join(fields)}}})"
+        fill = f"({args}), {{{', '.join(own)}}}, {{{', '.join(fields)}}}"
+        return whole, lambda name: [f"{out.hold(made)}({name}, {fill})"]
 
 
-def chained(exception: BaseException, **chain: Any) -> BaseException:
-    """The exception with its cause, context and flag set, in this order."""
-    for name, value in chain.items():
-        setattr(exception, name, value)
+def made(exception: Any, args: tuple[Any, ...], attributes: dict[str, Any], fields: dict[str, Any]) -> BaseException:
+    """A bare exception given its arguments, attributes and chaining fields, past any code of its class."""
+    root = layout_root(type(exception))
+    root.__init__(exception, *args)  # type: ignore[misc]
+    filled(exception, attributes)
+    for name, value in fields.items():
+        BaseException.__dict__[name].__set__(exception, value)
     return exception
+
+
+def check_arguments(cls: type, args: list[Value]) -> None:
+    """Refuse arguments of which a builtin exception makes more than its `args`."""
+    changed_class = issubclass(cls, OSError) and len(args) > 1
+    if changed_class or issubclass(cls, (UnicodeError, SyntaxError, BaseExceptionGroup)):
+        raise GraphBreak("exception that keeps more than its arguments", cls.__qualname__)
+
+
+def new_exception(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> ExceptionValue:
+    """`BaseException.__new__(cls, *args)`, and that of its builtin subclasses."""
+    cls = ctx.real(args[0]).as_python(ctx)
+    root = layout_root(cls)
+    if root is None or not issubclass(root, BaseException):
+        raise GraphBreak("object made by C code", str(cls), "make it outside of the compiled function")
+    check_creation(ctx, cls, root)
+    check_arguments(root, args[1:])
+    return ctx.born(ExceptionValue(cls, args[1:]))
+
+
+def _register_constructors() -> None:
+    def builder(ctx: Context, obj: Any, source: Source) -> Value:
+        ctx.guard(Kind.IS, source, obj)
+        return KnownCallable(obj, new_exception, source)
+
+    todo: list[type] = [BaseException]
+    while todo:
+        cls = todo.pop()
+        if cls.__module__ == "builtins":
+            todo += cls.__subclasses__()
+            if "__new__" in vars(cls):
+                wraps_object(cls.__new__)(builder)
+
+
+_register_constructors()
 
 
 @wraps(BaseException, family=True)
 def build_exception(ctx: Context, obj: BaseException, source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
-    value = ExceptionValue(type(obj), [], source)
-    value.object = obj
-    return value
+    if layout_root(type(obj)) is None:
+        return OpaqueValue(obj, source)
+    return ExceptionValue(type(obj), [], source, obj)

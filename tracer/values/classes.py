@@ -1,0 +1,242 @@
+"""Classes: their attributes, calling them, and asking them about instances and subclasses."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import GraphBreak
+from ..guards import MISSING, Kind
+from ..holding import is_immutable_type
+from ..sources import Attr, Source
+from .base import Value, wraps
+from .builtin_registry import call_class_method, call_type
+from .constants import ConstantValue, call_pure, constant
+from .exceptions import new_exception
+from .lookup import (
+    C_METHODS,
+    CMethod,
+    class_attribute,
+    find,
+    get_from_class,
+    get_from_instance,
+    overrides_reading,
+    special,
+)
+from .objects import new_object
+from .sequences import TupleValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+Constructor = Callable[["Context", list[Value], dict[str, Value]], Value]
+#: classes whose call capture knows by itself
+CONSTRUCTORS: dict[type, Constructor] = {}
+
+
+def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
+    """Register what calling one of these very classes means."""
+
+    def register(constructor: Constructor) -> Constructor:
+        CONSTRUCTORS.update(dict.fromkeys(classes, constructor))
+        return constructor
+
+    return register
+
+
+class ClassValue(Value):
+    """A class. It is known by its identity, so that everything read from it needs a guard on the attribute alone."""
+
+    __slots__ = ("cls",)
+
+    kind = "class"
+    has_identity = True
+
+    def __init__(self, cls: type, source: Source) -> None:
+        super().__init__(source)
+        self.cls = cls
+
+    def __str__(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.cls)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.cls
+
+    def truth(self, ctx: Context) -> bool:
+        if isinstance(self.cls, enum.EnumType):
+            return True
+        if any(class_attribute(ctx, type(self.cls), name) is not MISSING for name in ("__bool__", "__len__")):
+            self.refuse("truth value")
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.cls
+
+    # attributes -----------------------------------------------------------------------------------------------------
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if isinstance(self.cls, enum.EnumType) and name in self.cls.__members__:
+            return constant(self.cls.__members__[name])
+        meta = type(self.cls)
+        if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
+            self.refuse(f"attribute .{name}")
+        raw = class_attribute(ctx, meta, name)
+        if raw is not MISSING and overrides_reading(ctx, raw):
+            return get_from_instance(ctx, raw, name, self, meta)
+        own = class_attribute(ctx, self.cls, name)
+        if own is not MISSING:
+            return get_from_class(ctx, own, name, self.cls, self)
+        if raw is not MISSING:
+            return get_from_instance(ctx, raw, name, self, meta)
+        fallback = special(ctx, self, meta, "__getattr__")
+        if fallback is not None:
+            return fallback.call(ctx, [constant(name)], {})
+        ctx.raise_(AttributeError(f"type object {self.cls.__name__!r} has no attribute {name!r}"))
+
+    def read_c_attribute(self, ctx: Context, raw: Any) -> Value:
+        """What `type` itself knows of a class."""
+        assert self.source is not None
+        name = raw.__name__
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__"):
+            return ctx.wrap(raw.__get__(self.cls), Attr(self.source, name))
+        if name == "__class__":
+            return ctx.wrap(type(self.cls), ctx.hold(type(self.cls)))
+        self.refuse(f"attribute .{name}")
+
+    def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method of `type` (or a class method written in C) for this class."""
+        if raw is type.__call__:
+            return instantiate(ctx, self, args, kwargs)
+        name = raw.__name__
+        if raw.__objclass__ is object and name in ("__eq__", "__ne__") and len(args) == 1:
+            same = ctx.real(args[0]) is self
+            return constant(same == (name == "__eq__") if same else NotImplemented)
+        known = call_class_method(ctx, self.cls, name, args, kwargs)
+        if known is not None:
+            return known
+        raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+
+    # items of enumerations ------------------------------------------------------------------------------------------
+    def _members(self) -> Any:
+        """The enumeration, if its class does nothing of its own at iterating and indexing."""
+        plain = all(find(type(self.cls), n) is find(enum.EnumType, n) for n in ("__iter__", "__getitem__", "__len__"))
+        return self.cls if isinstance(self.cls, enum.EnumType) and plain else None
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        if (members := self._members()) is None:
+            self.refuse("indexing")
+        return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+
+    def unpack(self, ctx: Context) -> list[Value]:
+        if (members := self._members()) is None:
+            self.refuse("iteration")
+        return [constant(member) for member in members]
+
+    def iterate(self, ctx: Context) -> Value:
+        return TupleValue(self.unpack(ctx)).iterate(ctx)
+
+    def length(self, ctx: Context) -> Value:
+        if (members := self._members()) is None:
+            self.refuse("len()")
+        return constant(len(members))
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        item = ctx.real(item)
+        if self._members() is None or not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
+            self.refuse("`in`")
+        return isinstance(item.value, self.cls)
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if op == "|" and type(self.cls) is type and isinstance(other, (ClassValue, ConstantValue)):
+            right = other.as_python(ctx)
+            if isinstance(right, (type, types.NoneType, types.UnionType)):
+                return ConstantValue(self.cls | right)
+        return None
+
+    # calls ----------------------------------------------------------------------------------------------------------
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        constructor = CONSTRUCTORS.get(self.cls)
+        if constructor is not None:
+            return constructor(ctx, args, kwargs)
+        made = call_type(ctx, self.cls, args, kwargs)
+        if made is not None:
+            return made
+        if is_immutable_type(self.cls) and not issubclass(self.cls, BaseException) and self.cls is not object:
+            self.refuse("call")
+        meta_call = class_attribute(ctx, type(self.cls), "__call__")
+        if meta_call is type.__call__:
+            return instantiate(ctx, self, args, kwargs)
+        if isinstance(self.cls, enum.EnumType) and meta_call is enum.EnumType.__call__:
+            return self._look_up(ctx, args, kwargs)
+        if type(meta_call) is types.FunctionType:
+            return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, [self, *args], kwargs)
+        self.refuse("call")
+
+    def _look_up(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """`Color(3)`"""
+        cls: Any = self.cls
+        user_code = [n for n in ("_missing_", "__new__") if find(cls, n) is not find(enum.Enum, n)]
+        value = ctx.real(args[0]).as_python(ctx) if len(args) == 1 and not kwargs else MISSING
+        if value is MISSING or not cls.__members__ or (user_code and value not in cls._value2member_map_):
+            self.refuse("call")
+        return call_pure(ctx, cls, value)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.cls)
+
+
+def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`type.__call__(cls, *args, **kwargs)`: `__new__`, then `__init__` where that gave an instance."""
+    cls = cls_value.cls
+    if issubclass(cls, (torch.nn.Module, torch.Tensor)):
+        raise GraphBreak("module or tensor subclass made inside", cls.__qualname__, "make it before")
+    new = class_attribute(ctx, cls, "__new__")
+    init = class_attribute(ctx, cls, "__init__")
+    if new is object.__new__:
+        if init is object.__init__ and (args or kwargs):
+            raise GraphBreak("call with wrong arguments", f"{cls.__qualname__}() takes no arguments")
+        made: Value = new_object(ctx, cls)
+    elif issubclass(cls, BaseException) and type(new) is types.BuiltinFunctionType:
+        made = new_exception(ctx, [cls_value, *args], kwargs)
+    else:
+        made = ctx.real(_constructor(ctx, cls_value, new).call(ctx, [cls_value, *args], kwargs))
+    made_type = made.python_type(ctx)
+    if not issubclass(made_type, cls):
+        return made
+    if made_type is not cls:
+        init = class_attribute(ctx, made_type, "__init__")
+    _initialise(ctx, made, made_type, init, args, kwargs)
+    return made
+
+
+def _constructor(ctx: Context, cls_value: ClassValue, new: Any) -> Value:
+    function = new.__func__ if type(new) is staticmethod else new
+    if type(function) not in (types.FunctionType, types.BuiltinFunctionType):
+        raise GraphBreak("object made by C code", str(cls_value), "make it outside of the compiled function")
+    return ctx.real(ctx.wrap(function, ctx.hold(function)))
+
+
+def _initialise(ctx: Context, made: Value, cls: type, init: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+    if init is object.__init__:
+        return  # excess arguments are fine where __new__ took them
+    if type(init) not in (types.FunctionType, *C_METHODS):
+        raise GraphBreak("__init__ that is no function", cls.__qualname__)
+    if type(init) in C_METHODS:
+        CMethod(init, made).call(ctx, args, kwargs)
+        return
+    result = ctx.real(ctx.real(ctx.wrap(init, ctx.hold(init))).call(ctx, [made, *args], kwargs))
+    if not (isinstance(result, ConstantValue) and result.value is None):
+        ctx.raise_(TypeError(f"__init__() should return None, not {result.python_type(ctx).__name__!r}"))
+
+
+@wraps(type, family=True)
+def build_class(ctx: Context, obj: type, source: Source) -> Value:
+    ctx.guard(Kind.IS, source, obj)
+    return ClassValue(obj, source)

@@ -1,0 +1,273 @@
+"""How Python finds an attribute on a class, and what the descriptor protocol makes of what it found.
+
+Everything here reads classes past any metaclass and runs no user code; what was found is guarded (TYPE_ATTR), so that a
+changed class is a miss. Immutable classes need no guard.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import GraphBreak
+from ..guards import MISSING, NOWHERE, Kind
+from ..holding import is_immutable_type, type_dict, type_flags, type_mro
+from ..sources import Attr, Item, Source
+from .base import Value
+from .constants import constant, is_constant
+from .functions import BoundMethod
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+_HEAP_TYPE = 1 << 9
+#: methods and slots written in C
+C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
+_C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
+#: objects that a region may hold for ever and that are the same wherever they are found
+_HOLDABLE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, *C_METHODS, *_C_DATA)
+
+
+def find(cls: type, name: str) -> Any:
+    """What the first class of the MRO that has the name holds under it, or MISSING. Adds no guard."""
+    for base in type_mro(cls):
+        raw = type_dict(base).get(name, MISSING)
+        if raw is not MISSING:
+            return raw
+    return MISSING
+
+
+def class_attribute(ctx: Context, cls: type, name: str) -> Any:
+    """`find`, guarded."""
+    raw = find(cls, name)
+    if not is_immutable_type(cls):
+        ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
+    return raw
+
+
+def class_object(ctx: Context, cls: type) -> Value:
+    return ctx.wrap(cls, ctx.hold(cls))
+
+
+def is_data_descriptor(ctx: Context, raw: Any) -> bool:
+    kind = type(raw)
+    if kind is types.FunctionType or kind in (staticmethod, classmethod):
+        return False
+    if kind is property or kind in _C_DATA:
+        return True
+    return any(class_attribute(ctx, kind, verb) is not MISSING for verb in ("__set__", "__delete__"))
+
+
+def plain_value(ctx: Context, cls: type, name: str, raw: Any) -> Value:
+    """The value of a class attribute as it is; TYPE_ATTR already pins which object it is."""
+    if is_constant(raw):
+        return constant(raw)
+    if isinstance(raw, _HOLDABLE):
+        return ctx.wrap(raw, ctx.hold(raw))
+    return ctx.wrap(raw, _class_source(ctx, cls, name))
+
+
+def _class_source(ctx: Context, cls: type, name: str) -> Source:
+    """An expression that gives the object in the class: what is in it may change, so guards on it count."""
+    if find(type(cls), name) is MISSING:
+        return Attr(ctx.hold(cls), name)
+    return _descriptor_source(ctx, cls, name)
+
+
+def overrides_reading(ctx: Context, raw: Any) -> bool:
+    """Does this class attribute come before the instance's own one?"""
+    if not is_data_descriptor(ctx, raw):
+        return False
+    return type(raw) is property or type(raw) in _C_DATA or class_attribute(ctx, type(raw), "__get__") is not MISSING
+
+
+def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: type) -> Value:
+    """`raw.__get__(receiver, cls)` of an attribute that was found on the class `cls` of the receiver."""
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return BoundMethod(ctx.wrap(raw, ctx.hold(raw)), receiver)
+    if kind is staticmethod or kind is classmethod:
+        return _get_from_wrapper(ctx, raw, name, class_object(ctx, cls))
+    if kind is property:
+        return _get_property(ctx, raw, name, receiver, cls)
+    if kind in C_METHODS:
+        return CMethod(raw, receiver)
+    if kind in _C_DATA:
+        return c_attribute(ctx, raw, name, receiver)
+    if kind is functools.cached_property:
+        return _get_cached(ctx, raw, name, receiver)
+    getter = class_attribute(ctx, kind, "__get__")
+    if getter is MISSING:
+        return plain_value(ctx, cls, name, raw)
+    return _call_getter(ctx, getter, raw, name, receiver, cls)
+
+
+def get_from_class(ctx: Context, raw: Any, name: str, cls: type, owner: Value | None = None) -> Value:
+    """`raw.__get__(None, cls)`; `owner` is the value of `cls`."""
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return ctx.wrap(raw, ctx.hold(raw))
+    if kind is staticmethod or kind is classmethod:
+        return _get_from_wrapper(ctx, raw, name, owner or class_object(ctx, cls))
+    if kind is types.ClassMethodDescriptorType:
+        return CMethod(raw, owner or class_object(ctx, cls))
+    if kind is property or kind in C_METHODS or kind in _C_DATA or kind is functools.cached_property:
+        return ctx.wrap(raw, ctx.hold(raw))
+    getter = class_attribute(ctx, kind, "__get__")
+    if getter is MISSING:
+        return plain_value(ctx, cls, name, raw)
+    return _call_getter(ctx, getter, raw, name, constant(None), cls)
+
+
+def _get_from_wrapper(ctx: Context, raw: Any, name: str, owner: Value) -> Value:
+    """Of a staticmethod or classmethod object: both are immutable, so what they wrap is pinned with them."""
+    wrapped = raw.__func__
+    function = constant(wrapped) if is_constant(wrapped) else ctx.wrap(wrapped, ctx.hold(wrapped))
+    if type(raw) is staticmethod:
+        return function
+    if type(wrapped) is not types.FunctionType:
+        raise GraphBreak("class method that wraps another descriptor", name)
+    return BoundMethod(function, owner)
+
+
+def _get_property(ctx: Context, raw: property, name: str, receiver: Value, cls: type) -> Value:
+    if raw.fget is None:
+        ctx.raise_(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no getter"))
+    return ctx.real(ctx.wrap(raw.fget, ctx.hold(raw.fget))).call(ctx, [receiver], {})
+
+
+def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, receiver: Value) -> Value:
+    """The first read of a functools.cached_property: a later one finds the instance's own attribute."""
+    if raw.attrname != name:
+        raise GraphBreak("cached_property under another name", name)
+    value = ctx.real(ctx.wrap(raw.func, ctx.hold(raw.func))).call(ctx, [receiver], {})
+    ctx.real(receiver).store_own(ctx, name, value)  # type: ignore[attr-defined]
+    return value
+
+
+def _call_getter(ctx: Context, getter: Any, raw: Any, name: str, receiver: Value, cls: type) -> Value:
+    if type(getter) is not types.FunctionType:
+        raise GraphBreak("descriptor written in C", f"{name}: {type(raw).__qualname__} on {cls.__qualname__}")
+    function, descriptor = ctx.wrap(getter, ctx.hold(getter)), ctx.wrap(raw, _descriptor_source(ctx, cls, name))
+    return ctx.real(function).call(ctx, [descriptor, receiver, class_object(ctx, cls)], {})
+
+
+def _descriptor_source(ctx: Context, cls: type, name: str) -> Source:
+    """The raw object in the class's dict: a descriptor is not asked."""
+    owner = next(base for base in type_mro(cls) if name in type_dict(base))
+    return Item(Attr(ctx.hold(owner), "__dict__"), name)
+
+
+def descriptor_value(ctx: Context, cls: type, name: str, raw: Any) -> Value:
+    """The descriptor object itself."""
+    return ctx.wrap(raw, _descriptor_source(ctx, cls, name))
+
+
+def c_attribute(ctx: Context, raw: Any, name: str, receiver: Value) -> Value:
+    """An attribute that C code keeps: a slot, `__dict__`, `args` of an exception."""
+    reader = getattr(ctx.real(receiver), "read_c_attribute", None)
+    if reader is None:
+        ctx.real(receiver).refuse(f"attribute .{name}")
+    return reader(ctx, raw)
+
+
+def special(ctx: Context, receiver: Value, cls: type, name: str) -> Value | None:
+    """A special method, which Python looks up on the type alone; None where there is none."""
+    raw = class_attribute(ctx, cls, name)
+    if raw is MISSING or raw is None:
+        return None
+    return ctx.real(get_from_instance(ctx, raw, name, receiver, cls))
+
+
+class CMethod(Value):
+    """A method written in C, bound to its object: `object.__init__` of self, say."""
+
+    __slots__ = ("raw", "receiver")
+
+    kind: ClassVar[str] = "method written in C"
+
+    def __init__(self, raw: Any, receiver: Value) -> None:
+        super().__init__()
+        self.raw, self.receiver = raw, receiver
+
+    def __str__(self) -> str:
+        return f"{self.raw.__qualname__}() of {self.receiver}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.raw.__get__(object())) if self.raw.__objclass__ is object else types.BuiltinMethodType
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        receiver = ctx.real(self.receiver)
+        known = getattr(receiver, "call_c_method", None)
+        if known is not None:
+            return known(ctx, self.raw, args, kwargs)
+        return receiver.call_method(ctx, self.raw.__name__, args, kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.hold(self.raw)}.__get__({out.text(self.receiver)})"
+
+
+class UnboundMethod(Value):
+    """A method written in C, taken from its class: `object.__setattr__`, `dict.get`."""
+
+    __slots__ = ("raw",)
+
+    kind: ClassVar[str] = "method written in C"
+
+    def __init__(self, raw: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.raw = raw
+
+    def __str__(self) -> str:
+        return f"{self.raw.__qualname__}()"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.raw)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.raw
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.raw
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if not args or not issubclass(ctx.real(args[0]).python_type(ctx), self.raw.__objclass__):
+            self.refuse("call with another object")
+        return CMethod(self.raw, args[0]).call(ctx, args[1:], kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.raw)
+
+
+_layouts: weakref.WeakKeyDictionary[type, type | None] = weakref.WeakKeyDictionary()
+
+
+def layout_root(cls: type) -> type | None:
+    """The builtin class that C code gives instances their shape by, where every class below it is made by Python."""
+    if cls not in _layouts:
+        root = next(base for base in type_mro(cls) if not _made_by_python(base))
+        below = type_mro(cls)[type_mro(cls).index(root) :]
+        plain = all(_made_by_python(base) or base in type_mro(root) for base in below)
+        _layouts[cls] = root if plain else None
+    return _layouts[cls]
+
+
+def _made_by_python(cls: type) -> bool:
+    """Was the class made by a class statement? C code leaves methods or attributes of its own in the class's dict."""
+    if not type_flags(cls) & _HEAP_TYPE or is_immutable_type(cls):
+        return False
+    for name, raw in type_dict(cls).items():
+        of_c = type(raw) in C_METHODS or type(raw) is types.GetSetDescriptorType
+        if of_c and raw.__objclass__ is cls and name not in ("__dict__", "__weakref__"):
+            return False
+    new = type_dict(cls).get("__new__")
+    return not (type(new) is types.BuiltinFunctionType and new.__self__ is cls)

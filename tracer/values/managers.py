@@ -1,0 +1,272 @@
+"""Torch's context managers whose meaning is a change of torch's state: grad mode, inference mode, autocast.
+
+Entering and leaving one is recorded in the graph and applied to the capturing thread. They also work as decorators: the
+wrapper that torch makes is Python code that enters a manager from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from ..errors import GraphBreak
+from ..guards import Kind
+from ..sources import Attr, Source
+from .base import Mutable, Value, wraps
+from .classes import Constructor, constructs
+from .constants import constant
+from .lookup import class_object
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+_GRAD_CLASSES: dict[type, bool] = {torch.no_grad: False, torch.enable_grad: True}
+
+
+class ManagerValue(Mutable):
+    """A manager; `content` is what leaving it needs: the grad mode before, or the mode that was entered."""
+
+    __slots__ = ("cls",)
+
+    kind: ClassVar[str] = "context manager"
+    has_identity = True
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(None, source)
+        self.cls = cls
+
+    def __str__(self) -> str:
+        return f"torch.{self.cls.__name__}"
+
+    def python_type(self, ctx: Context) -> type:
+        return self.cls
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name in ("__enter__", "__exit__", "clone"):
+            return ManagerMethod(self, name)
+        if name == "__class__":
+            return class_object(ctx, self.cls)
+        self.refuse(f"attribute .{name}")
+
+    def enter(self, ctx: Context) -> tuple[Value, Value]:
+        return self.begin(ctx), ManagerMethod(self, "__exit__")
+
+    def begin(self, ctx: Context) -> Value:
+        """`__enter__`"""
+        raise NotImplementedError
+
+    def end(self, ctx: Context) -> Value:
+        """`__exit__`"""
+        raise NotImplementedError
+
+    def copy(self, ctx: Context) -> Value:
+        """`clone`, by which torch's decorators make a manager for each call."""
+        self.refuse("copy")
+
+
+class ManagerMethod(Value):
+    """`manager.__enter__`, `.__exit__` or `.clone`."""
+
+    __slots__ = ("manager", "name")
+
+    kind: ClassVar[str] = "method of a context manager"
+
+    def __init__(self, manager: ManagerValue, name: str) -> None:
+        super().__init__()
+        self.manager, self.name = manager, name
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if kwargs or len(args) != (3 if self.name == "__exit__" else 0):
+            self.refuse("call with these arguments")
+        if self.name == "__enter__":
+            return self.manager.begin(ctx)
+        return self.manager.end(ctx) if self.name == "__exit__" else self.manager.copy(ctx)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.text(self.manager)}.{self.name}"
+
+
+class GradManager(ManagerValue):
+    """no_grad, enable_grad and set_grad_enabled, whose constructor already sets the mode."""
+
+    __slots__ = ("mode",)
+
+    def __init__(self, cls: type, mode: bool, source: Source | None = None) -> None:
+        super().__init__(cls, source)
+        self.mode = mode
+
+    @classmethod
+    def made(cls, ctx: Context, manager_class: type, mode: bool) -> GradManager:
+        manager: GradManager = ctx.born(cls(manager_class, mode))
+        if manager_class is torch.set_grad_enabled:
+            ctx.change(manager, torch.is_grad_enabled())
+            ctx.graph.set_state("grad", mode)
+        return manager
+
+    def begin(self, ctx: Context) -> Value:
+        if self.cls is not torch.set_grad_enabled:
+            ctx.change(self, torch.is_grad_enabled())
+        ctx.graph.set_state("grad", self.mode)
+        return constant(None)
+
+    def end(self, ctx: Context) -> Value:
+        if self.content is None:
+            self.refuse("leaving what was entered outside")
+        ctx.graph.set_state("grad", self.content)
+        return constant(None)
+
+    def copy(self, ctx: Context) -> Value:
+        return self.made(ctx, self.cls, self.mode)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.hold(grad_manager)}({out.hold(self.cls)}, {self.mode}, {self.content})"
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        return [f"{out.text(self)}.prev = {self.content}"]
+
+
+def grad_manager(cls: Any, mode: bool, before: bool | None) -> Any:
+    """A manager as it is once it was entered, with the mode that it will give back; changes no mode."""
+    manager = object.__new__(cls)
+    manager.prev = before is True
+    if cls is torch.set_grad_enabled:
+        manager.mode = mode
+    return manager
+
+
+class ModeManager(ManagerValue):
+    """inference_mode and autocast: `arguments` as the graph's state takes them."""
+
+    __slots__ = ("arguments", "state")
+
+    def __init__(self, cls: type, state: str, arguments: tuple[Any, ...], source: Source | None = None) -> None:
+        super().__init__(cls, source)
+        self.state, self.arguments = state, arguments
+
+    def begin(self, ctx: Context) -> Value:
+        if self.content is not None:
+            self.refuse("entering it twice")
+        entered = ctx.graph.set_state(self.state, *self.arguments)
+        ctx.modes.append(ctx.root_index())
+        ctx.on_rollback(ctx.modes.pop)
+        ctx.change(self, entered)
+        return constant(None) if self.state == "inference_mode" else self
+
+    def end(self, ctx: Context) -> Value:
+        if self.content is None:
+            self.refuse("leaving what was entered outside")
+        ctx.graph.leave_state(self.content)
+        at = ctx.modes.pop()
+        ctx.on_rollback(lambda: ctx.modes.append(at))
+        ctx.change(self, None)
+        return constant(None) if self.state == "inference_mode" else constant(False)
+
+    def copy(self, ctx: Context) -> Value:
+        if self.state != "inference_mode":
+            self.refuse("copy")
+        return ctx.born(ModeManager(self.cls, self.state, self.arguments))
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        """What entering and leaving keeps on the manager itself is rewritten at the next entering."""
+        return []
+
+
+def _constructor(cls: type, mode: bool) -> Constructor:
+    def make(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if args or kwargs:
+            raise GraphBreak("decorator made inside of the compiled function", cls.__name__, "decorate it before")
+        return GradManager.made(ctx, cls, mode)
+
+    return make
+
+
+for _cls, _mode in _GRAD_CLASSES.items():
+    constructs(_cls)(_constructor(_cls, _mode))
+
+
+@constructs(torch.set_grad_enabled)
+def make_set_grad_enabled(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    (mode,) = _arguments(ctx, ("mode",), (), args, kwargs)
+    if type(mode) is not bool:
+        raise GraphBreak("set_grad_enabled() of something that is no bool", str(mode))
+    return GradManager.made(ctx, torch.set_grad_enabled, mode)
+
+
+@constructs(torch.inference_mode)
+def make_inference_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    (mode,) = _arguments(ctx, ("mode",), (True,), args, kwargs)
+    if type(mode) is not bool:
+        raise GraphBreak("decorator made inside of the compiled function", "inference_mode", "decorate it before")
+    return ctx.born(ModeManager(torch.inference_mode, "inference_mode", (mode,)))
+
+
+@constructs(torch.autocast)
+def make_autocast(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Made once for real, so that what torch makes of the arguments, or raises and warns about them, is torch's."""
+    names = ("device_type", "dtype", "enabled", "cache_enabled")
+    arguments = _arguments(ctx, names, (None, True, None), args, kwargs)
+    device, dtype, enabled, _ = arguments
+    supported = device == "cpu" or (device == "cuda" and torch.cuda.is_available())
+    known_dtype = dtype is None or dtype in (torch.bfloat16, torch.float16)
+    if not supported or (enabled and not known_dtype):
+        raise GraphBreak("autocast that torch would warn about", str(arguments), "")
+    return ctx.born(ModeManager(torch.autocast, "autocast", _autocast_state(torch.autocast(*arguments))))
+
+
+def _autocast_state(manager: Any) -> tuple[Any, ...]:
+    return manager.device, manager.fast_dtype, manager._enabled, manager._cache_enabled
+
+
+def _arguments(
+    ctx: Context, names: tuple[str, ...], defaults: tuple[Any, ...], args: list[Value], kwargs: dict[str, Value]
+) -> list[Any]:
+    """The plain arguments, in the order of the names."""
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    if len(args) > len(names) or len(given) < len(args) + len(kwargs) or set(given) - set(names):
+        raise GraphBreak("call with wrong arguments", f"a context manager takes {', '.join(names)}")
+    padded = (None,) * (len(names) - len(defaults)) + defaults
+    if any(name not in given for name in names[: len(names) - len(defaults)]):
+        raise GraphBreak("call with wrong arguments", f"a context manager needs {names[0]}")
+    return [ctx.real(given[n]).as_python(ctx) if n in given else d for n, d in zip(names, padded, strict=True)]
+
+
+# from outside -------------------------------------------------------------------------------------------------------
+@wraps(torch.no_grad, torch.enable_grad)
+def build_grad_manager(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, type(obj))
+    return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source)
+
+
+@wraps(torch.set_grad_enabled)
+def build_set_grad_enabled(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, type(obj))
+    ctx.guard(Kind.EQUALS, Attr(source, "mode"), obj.mode)
+    ctx.guard(Kind.EQUALS, Attr(source, "prev"), obj.prev)
+    value = GradManager(type(obj), obj.mode, source)
+    value.content = value.original = obj.prev
+    return value
+
+
+@wraps(torch.inference_mode)
+def build_inference_mode(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, type(obj))
+    ctx.guard(Kind.EQUALS, Attr(source, "mode"), obj.mode)
+    return ModeManager(type(obj), "inference_mode", (obj.mode,), source)
+
+
+@wraps(torch.autocast)
+def build_autocast(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, type(obj))
+    state = _autocast_state(obj)
+    for name, value in zip(("device", "fast_dtype", "_enabled", "_cache_enabled"), state, strict=True):
+        ctx.guard(Kind.EQUALS, Attr(source, name), value)
+    return ModeManager(type(obj), "autocast", state, source)

@@ -1,0 +1,184 @@
+"""nn.Module instances: objects whose attributes also lie in `_parameters`, `_buffers` and `_modules`.
+
+A module is guarded by its type, children and parameters are fetched by source at each call: another instance, a swapped
+child and a replaced parameter are right without an identity guard. What `nn.Module` does at reading an attribute, at
+setting one and at a call is known here instead of being read as code, so that only what matters is guarded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.modules.module as module_code
+
+from ..errors import GraphBreak
+from ..guards import MISSING, Kind
+from ..sources import Attr, Source
+from .base import Value, wraps
+from .constants import ConstantValue, constant
+from .lookup import class_attribute, find, layout_root
+from .mappings import DictValue
+from .objects import ObjectValue, OpaqueValue, known
+from .super import attribute_behind
+from .tensors import TensorValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+Module = torch.nn.Module
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+#: an instance's hooks, and everybody's: where all are empty a call is a call of `forward`
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
+_BUFFER_HOOKS = "_global_buffer_registration_hooks"
+_CALL_IMPL = vars(Module)["_call_impl"]
+
+
+class ModuleValue(ObjectValue):
+    """An nn.Module from outside."""
+
+    __slots__ = ()
+
+    kind = "module"
+
+    def fallback_runs_code(self) -> bool:
+        return find(self.cls, "__getattr__") is not Module.__getattr__
+
+    def registry(self, ctx: Context, name: str) -> DictValue | None:
+        """`_parameters`, `_buffers` or `_modules`."""
+        found = self.own(ctx, name)
+        real = None if found is None else ctx.real(found)
+        if real is not None and not isinstance(real, DictValue):
+            self.refuse(f"attribute .{name}", "it is no plain dict")
+        return real
+
+    def is_plainly_called(self, ctx: Context) -> bool:
+        return class_attribute(ctx, self.cls, "__call__") is Module.__call__
+
+    def has_hooks(self, ctx: Context) -> bool:
+        for name in _HOOKS:
+            if class_attribute(ctx, self.cls, name) is not MISSING or self.attributes_changed(name):
+                return True
+            real = self.object.__dict__.get(name)
+            if not isinstance(real, dict) or real:
+                return True
+            ctx.guard(Kind.FALSY, self.attribute_source(ctx, name))
+        return _any_global(ctx, _GLOBAL_HOOKS)
+
+    def attributes_changed(self, name: str) -> bool:
+        return self.attributes is not None and name in self.attributes.content
+
+
+def _any_global(ctx: Context, names: tuple[str, ...]) -> bool:
+    """Is any of these global registries of hooks in use?"""
+    source = ctx.hold(module_code, "module_code")
+    for name in names:
+        hooks = getattr(module_code, name)
+        ctx.guard(Kind.TRUTHY if hooks else Kind.FALSY, Attr(source, name))
+        if hooks:
+            return True
+    return False
+
+
+def _module(ctx: Context, value: Value, what: str) -> ModuleValue:
+    module = ctx.real(value)
+    if not isinstance(module, ModuleValue):
+        raise GraphBreak(f"{what} of something that is no captured module", str(module))
+    return module
+
+
+@known(Module.__call__)
+def call_module(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`module(...)`. A module that somebody compiled (`_compiled_call_impl`) computes the same as its plain call."""
+    module = _module(ctx, args[0], "call")
+    if class_attribute(ctx, module.cls, "_call_impl") is not _CALL_IMPL or module.own(ctx, "_call_impl") is not None:
+        return module.getattr(ctx, "_call_impl").call(ctx, args[1:], kwargs)
+    if module.has_hooks(ctx):
+        return ctx.real(ctx.wrap(_CALL_IMPL, ctx.hold(_CALL_IMPL))).call(ctx, args, kwargs)
+    return ctx.real(module.getattr(ctx, "forward")).call(ctx, args[1:], kwargs)
+
+
+@known(Module.__getattr__)
+def module_getattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What no class and no instance dict has: a parameter, a buffer or a child."""
+    module, name = _module(ctx, args[0], "attribute"), ctx.real(args[1])
+    for registry_name in _REGISTRIES:
+        registry = module.registry(ctx, registry_name)
+        found = None if registry is None else registry.lookup(ctx, name)
+        if found is not None:
+            return found
+    module.raise_missing(ctx, name.as_python(ctx))
+
+
+@known(Module.__setattr__)
+def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Plain attributes and new values of buffers; what registers a parameter or a child is refused."""
+    module, name, value = _module(ctx, args[0], "setting an attribute"), ctx.real(args[1]), args[2]
+    text = name.as_python(ctx)
+    real = ctx.real(value)
+    if isinstance(real, ModuleValue) or _is_registered_when_set(ctx, real):
+        module.refuse(f"registering .{text}", "do it outside of the compiled function")
+    for registry_name in ("_parameters", "_modules"):
+        registry = module.registry(ctx, registry_name)
+        if registry is not None and registry.lookup(ctx, name) is not None:
+            module.refuse(f"setting .{text}, which is registered in {registry_name}", "do it outside")
+    buffers = module.registry(ctx, "_buffers")
+    if buffers is not None and buffers.lookup(ctx, name) is not None:
+        _set_buffer(ctx, module, buffers, name, real)
+    elif attribute_behind(ctx, module.cls, Module, "__setattr__") is object.__setattr__:
+        module.generic_setattr(ctx, text, value)
+    else:
+        module.refuse(f"setting attribute .{text}")
+    return constant(None)
+
+
+def _is_registered_when_set(ctx: Context, value: Value) -> bool:
+    """Is it a parameter, or a tensor made by nn.Buffer (which marks it)?"""
+    if not isinstance(value, TensorValue):
+        return False
+    marked = value.source is not None and hasattr(ctx.graph.real_of(value.graph_tensor), "_is_buffer")
+    return marked or issubclass(value.python_type(ctx), torch.nn.Parameter)
+
+
+def _set_buffer(ctx: Context, module: ModuleValue, buffers: DictValue, name: Value, value: Value) -> None:
+    """`register_buffer` of a name that is one already: it stays persistent, or not, as it was."""
+    is_none = isinstance(value, ConstantValue) and value.value is None
+    if not (is_none or isinstance(value, TensorValue)):
+        module.refuse("setting a buffer to something that is no tensor")
+    own = module.own(ctx, "register_buffer") is not None
+    if own or class_attribute(ctx, module.cls, "register_buffer") is not Module.register_buffer:
+        module.refuse("setting a buffer", "the class has a register_buffer of its own")
+    if _any_global(ctx, (_BUFFER_HOOKS,)):
+        module.refuse("setting a buffer", "a global registration hook is in use")
+    buffers.setitem(ctx, name, value)
+
+
+@known(Module.__delattr__)
+def module_delattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    module, name = _module(ctx, args[0], "deleting an attribute"), ctx.real(args[1])
+    for registry_name in _REGISTRIES:
+        registry = module.registry(ctx, registry_name)
+        if registry is None or registry.lookup(ctx, name) is not None:
+            module.refuse("deleting what is registered", "do it outside of the compiled function")
+    if attribute_behind(ctx, module.cls, Module, "__delattr__") is not object.__delattr__:
+        module.refuse("deleting an attribute")
+    module.generic_delattr(ctx, name.as_python(ctx))
+    return constant(None)
+
+
+@known(Module.state_dict)
+def state_dict(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    raise GraphBreak("state_dict()", str(args[0]), "call it outside of the compiled function")
+
+
+@wraps(Module, family=True)
+def build_nn_module(ctx: Context, obj: Any, source: Source) -> Value:
+    cls = type(obj)
+    ctx.guard(Kind.TYPE, source, cls)
+    if layout_root(cls) is not object or isinstance(obj, torch.jit.ScriptModule):
+        return OpaqueValue(obj, source)
+    return ModuleValue(cls, obj, source)
+
+
+__all__ = ["ModuleValue"]

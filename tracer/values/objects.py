@@ -1,0 +1,375 @@
+"""Instances of user classes: from outside, and made in the region.
+
+Attributes are read and set exactly as `object.__getattribute__` and `object.__setattr__` do, descriptors written in
+Python are inlined, and special methods are looked up on the type. What the region sets or deletes is an overlay over
+the real object, which is never touched during capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GraphBreak
+from ..guards import MISSING, Kind
+from ..holding import type_flags
+from ..sources import Source
+from .attributes import ObjectAttributes
+from .base import Raised, Value, wraps, wraps_object
+from .constants import ConstantValue, constant
+from .functions import FunctionValue
+from .lookup import class_attribute, class_object, find, layout_root, special
+from .operations import equal
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+Meaning = Callable[["Context", list[Value], dict[str, Value]], Value]
+_BINARY = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+_COMPARE = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
+_ABSTRACT = 1 << 20
+_UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+
+
+class ObjectValue(ObjectAttributes):
+    """An instance whose state is its dict and slots."""
+
+    __slots__ = ()
+
+    kind = "object"
+
+    # special methods ------------------------------------------------------------------------------------------------
+    def special(self, ctx: Context, name: str) -> Value | None:
+        """A special method of the type, bound; None where there is none."""
+        return special(ctx, self, self.cls, name)
+
+    def call_special(self, ctx: Context, name: str, *args: Value) -> Value:
+        method = self.special(ctx, name)
+        if method is None:
+            raise GraphBreak("object without the special method", f"{self.cls.__name__}.{name}")
+        return ctx.real(method.call(ctx, list(args), {}))
+
+    def _asked(self, ctx: Context, name: str, *args: Value) -> Value | None:
+        """The special method's answer; None where it is missing or says NotImplemented."""
+        method = self.special(ctx, name)
+        if method is None:
+            return None
+        result = ctx.real(method.call(ctx, list(args), {}))
+        return None if isinstance(result, ConstantValue) and result.value is NotImplemented else result
+
+    def call_method(self, ctx: Context, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method that an opcode or builtin calls: special ones are the type's."""
+        if name.startswith("__") and name.endswith("__"):
+            method = self.special(ctx, name)
+            if method is not None:
+                return method.call(ctx, args, kwargs)
+        return super().call_method(ctx, name, args, kwargs)
+
+    def truth(self, ctx: Context) -> bool:
+        for name in ("__bool__", "__len__"):
+            if self.special(ctx, name) is not None:
+                result = self.call_special(ctx, name)
+                if not isinstance(result, ConstantValue) or not isinstance(result.value, int):
+                    raise GraphBreak("truth value that is no plain number", f"{self.cls.__name__}.{name} gave {result}")
+                return result.truth(ctx)
+        return True
+
+    def length(self, ctx: Context) -> Value:
+        if self.special(ctx, "__len__") is None:
+            ctx.raise_(TypeError(f"object of type {self.cls.__name__!r} has no len()"))
+        result = self.call_special(ctx, "__len__")
+        if not isinstance(result, ConstantValue) or type(result.value) is not int or result.value < 0:
+            self.refuse("length that is no plain number")
+        return result
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        if self.special(ctx, "__getitem__") is None:
+            ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not subscriptable"))
+        return self.call_special(ctx, "__getitem__", key)
+
+    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
+        if self.special(ctx, "__setitem__") is None:
+            ctx.raise_(TypeError(f"{self.cls.__name__!r} object does not support item assignment"))
+        self.call_special(ctx, "__setitem__", key, value)
+
+    def delitem(self, ctx: Context, key: Value) -> None:
+        if self.special(ctx, "__delitem__") is None:
+            ctx.raise_(TypeError(f"{self.cls.__name__!r} object doesn't support item deletion"))
+        self.call_special(ctx, "__delitem__", key)
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        if self.special(ctx, "__contains__") is not None:
+            return self.call_special(ctx, "__contains__", item).truth(ctx)
+        iterator = ctx.real(self.iterate(ctx))
+        while (candidate := iterator.next(ctx)) is not None:
+            ctx.spend(1)
+            if equal(ctx, candidate, item):
+                return True
+        return False
+
+    def iterate(self, ctx: Context) -> Value:
+        if self.special(ctx, "__iter__") is not None:
+            return self.call_special(ctx, "__iter__")
+        if self.special(ctx, "__getitem__") is not None:
+            self.refuse("iteration by __getitem__", "give the class an __iter__")
+        ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not iterable"))
+
+    def next(self, ctx: Context) -> Value | None:
+        try:
+            return self.call_special(ctx, "__next__")
+        except Raised as raised:
+            if issubclass(raised.value.python_type(ctx), StopIteration):
+                return None
+            raise
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        method = self.special(ctx, "__call__")
+        if method is None:
+            ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not callable"))
+        return method.call(ctx, args, kwargs)
+
+    def enter(self, ctx: Context) -> tuple[Value, Value]:
+        enter, leave = self.special(ctx, "__enter__"), self.special(ctx, "__exit__")
+        if enter is None or leave is None:
+            self.refuse("`with` block")
+        return enter.call(ctx, [], {}), leave
+
+    # operators ------------------------------------------------------------------------------------------------------
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if inplace and (result := self._asked(ctx, f"__i{_BINARY[op]}__", other)) is not None:
+            return result
+        return self._asked(ctx, f"__{_BINARY[op]}__", other)
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self._asked(ctx, f"__r{_BINARY[op]}__", other)
+
+    def unary(self, ctx: Context, op: str) -> Value:
+        if self.special(ctx, _UNARY[op]) is None:
+            ctx.raise_(TypeError(f"bad operand type for unary {op}: {self.cls.__name__!r}"))
+        return self.call_special(ctx, _UNARY[op])
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self._asked(ctx, _COMPARE[op], other)
+
+    def key(self, ctx: Context) -> object:
+        if class_attribute(ctx, self.cls, "__hash__") is None:
+            ctx.raise_(TypeError(f"unhashable type: {self.cls.__name__!r}"))
+        if class_attribute(ctx, self.cls, "__hash__") is not object.__hash__:
+            self.refuse("hash")
+        if class_attribute(ctx, self.cls, "__eq__") is not object.__eq__:
+            self.refuse("hash")
+        return self
+
+    # methods of object that are written in C ------------------------------------------------------------------------
+    def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method that C code of the builtin base class implements."""
+        known = OBJECT_METHODS.get(raw) if raw.__objclass__ is object else None
+        if raw is object.__init__:
+            return self.c_init(ctx, args, kwargs)
+        if known is None or kwargs or len(args) != known.__code__.co_argcount - 2:
+            raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+        return known(self, ctx, *args)
+
+    def c_init(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if args or kwargs:
+            overridden = class_attribute(ctx, self.cls, "__init__") is not object.__init__
+            if overridden or class_attribute(ctx, self.cls, "__new__") is object.__new__:
+                raise GraphBreak("call with wrong arguments", f"object.__init__() of {self}")
+        return constant(None)
+
+
+def _getattribute(self: ObjectValue, ctx: Context, name: Value) -> Value:
+    text = ctx.real(name).as_python(ctx)
+    value = self.lookup(ctx, text)
+    if value is None:
+        self.raise_missing(ctx, text)
+    return value
+
+
+def _setattr(self: ObjectValue, ctx: Context, name: Value, value: Value) -> Value:
+    self.generic_setattr(ctx, ctx.real(name).as_python(ctx), value)
+    return constant(None)
+
+
+def _delattr(self: ObjectValue, ctx: Context, name: Value) -> Value:
+    self.generic_delattr(ctx, ctx.real(name).as_python(ctx))
+    return constant(None)
+
+
+def _eq(self: ObjectValue, ctx: Context, other: Value) -> Value:
+    other = ctx.real(other)
+    return constant(True if self is other or self.is_same(ctx, other) else NotImplemented)
+
+
+def _ne(self: ObjectValue, ctx: Context, other: Value) -> Value:
+    """The opposite of what `__eq__` says, unless that is NotImplemented."""
+    result = self.compare(ctx, "==", ctx.real(other))
+    return constant(NotImplemented if result is None else not ctx.real(result).truth(ctx))
+
+
+def _str(self: ObjectValue, ctx: Context) -> Value:
+    return self.call_special(ctx, "__repr__")
+
+
+def _format(self: ObjectValue, ctx: Context, spec: Value) -> Value:
+    if ctx.real(spec).as_python(ctx) != "":
+        ctx.raise_(TypeError(f"unsupported format string passed to {self.cls.__name__}.__format__"))
+    return self.call_special(ctx, "__str__")
+
+
+def _not_implemented(self: ObjectValue, ctx: Context, other: Value) -> Value:
+    return constant(NotImplemented)
+
+
+#: what the methods of `object` do, by the slot wrapper; `__hash__` and `__repr__` show an address: refused
+OBJECT_METHODS: dict[Any, Callable[..., Value]] = {
+    object.__getattribute__: _getattribute,
+    object.__setattr__: _setattr,
+    object.__delattr__: _delattr,
+    object.__eq__: _eq,
+    object.__ne__: _ne,
+    object.__str__: _str,
+    object.__format__: _format,
+    **{object.__dict__[name]: _not_implemented for name in ("__lt__", "__le__", "__gt__", "__ge__")},
+}
+
+
+class OpaqueValue(Value):
+    """An object of a type that capture knows nothing of: it has a type and an identity, and that is all."""
+
+    __slots__ = ("object",)
+
+    kind = "object written in C"
+    has_identity = True
+
+    def __init__(self, obj: object, source: Source) -> None:
+        super().__init__(source)
+        self.object = obj
+
+    def __str__(self) -> str:
+        return f"{type(self.object).__qualname__} {self.source}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.object)
+
+    def as_python(self, ctx: Context) -> Any:
+        ctx.guard(Kind.IS, self.source, self.object)
+        return self.object
+
+    def truth(self, ctx: Context) -> bool:
+        if find(type(self.object), "__bool__") is MISSING and find(type(self.object), "__len__") is MISSING:
+            return True
+        self.refuse("truth value")
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        if other.source is not None and self.source is not None:
+            ctx.guard(Kind.NOT_ALIAS, self.source, other.source)
+        return False
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "__class__":
+            return class_object(ctx, type(self.object))
+        self.refuse(f"attribute .{name}")
+
+
+class KnownCallable(Value):
+    """A function written in C whose meaning capture knows by itself."""
+
+    __slots__ = ("function", "meaning")
+
+    kind = "function"
+    has_identity = True
+
+    def __init__(self, function: Any, meaning: Meaning, source: Source | None) -> None:
+        super().__init__(source)
+        self.function, self.meaning = function, meaning
+
+    def __str__(self) -> str:
+        return f"function {self.function.__qualname__}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.function)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.function
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.function
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.meaning(ctx, args, kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.function)
+
+
+class KnownFunction(FunctionValue):
+    """A Python function whose meaning capture knows by itself. A break inside of it is a break like in any function."""
+
+    __slots__ = ("meaning",)
+
+    def __init__(self, ctx: Context, function: FunctionType, meaning: Meaning, source: Source | None) -> None:
+        super().__init__(ctx.original_code(function), function.__globals__, source)
+        self.function, self.meaning = function, meaning
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.meaning(ctx, args, kwargs)
+
+
+def known(*functions: Any) -> Callable[[Meaning], Meaning]:
+    """Register what calling these functions means: meaning(ctx, args, kwargs)."""
+
+    def register(meaning: Meaning) -> Meaning:
+        def builder(ctx: Context, obj: Any, source: Source) -> Value:
+            ctx.guard(Kind.IS, source, obj)
+            if not isinstance(obj, FunctionType):
+                return KnownCallable(obj, meaning, source)
+            ctx.guards.add(Kind.CODE, source, ctx.original_code(obj), ctx.here())
+            return KnownFunction(ctx, obj, meaning, source)
+
+        for function in functions:
+            wraps_object(function)(builder)
+        return meaning
+
+    return register
+
+
+@known(object.__new__)
+def object_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`object.__new__(cls, ...)`: more arguments are for an `__init__` only."""
+    cls = ctx.real(args[0]).as_python(ctx)
+    if len(args) > 1 or kwargs:
+        own_new = class_attribute(ctx, cls, "__new__") is not object.__new__
+        if own_new or class_attribute(ctx, cls, "__init__") is object.__init__:
+            raise GraphBreak("call with wrong arguments", f"object.__new__({cls.__qualname__}, ...)")
+    return new_object(ctx, cls)
+
+
+def new_object(ctx: Context, cls: type) -> ObjectValue:
+    check_creation(ctx, cls, object)
+    return ctx.born(ObjectValue(cls))
+
+
+def check_creation(ctx: Context, cls: type, root: type) -> None:
+    """Can an instance be made by capture, and made anew by the region?"""
+    if layout_root(cls) is not root:
+        raise GraphBreak("object made by C code", cls.__qualname__, "make it outside of the compiled function")
+    if class_attribute(ctx, cls, "__del__") is not MISSING:
+        raise GraphBreak("object with a finaliser", cls.__qualname__, "make it outside of the compiled function")
+    if type_flags(cls) & _ABSTRACT:
+        raise GraphBreak("instance of an abstract class", cls.__qualname__)
+
+
+@wraps(object, family=True)
+def build_object(ctx: Context, obj: object, source: Source) -> Value:
+    cls = type(obj)
+    ctx.guard(Kind.TYPE, source, cls)
+    return ObjectValue(cls, obj, source) if layout_root(cls) is object else OpaqueValue(obj, source)
