@@ -1,0 +1,213 @@
+"""The public functions. `tracer` re-exports them; each says what it promises."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from .. import backends, config, log
+from ..config import Backend, Options, Settings
+from ..originals import original_code, plain_copy
+from ..report import Report, report_on
+from .disabling import Disabled, disabled
+from .models import copy_module
+from .runtime import Runtime
+
+__all__ = [
+    "compile", "counters", "disable", "explain", "install", "installed", "is_compiling", "original", "reset",
+    "uninstall",
+]  # fmt: skip
+
+runtime = Runtime()
+
+
+def install(
+    backend: Backend | None = None,
+    dynamic: bool | None = None,
+    recompile_limit: int = 8,
+    accumulated_recompile_limit: int = 256,
+    compile_after: int = 1,
+) -> None:
+    """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
+
+    backend, dynamic: for every `compile` that does not say.  recompile_limit: regions for one entry of a function,
+    accumulated_recompile_limit: for all its entries together; past it the function runs plain for what no region fits.
+    compile_after: compile at the n-th call.  A second `install` only changes these settings, for later compiles.
+    `TORCHGRAFT=0` in the environment keeps everything off.
+    """
+    settings = Settings(backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after)
+    if backend is not None and not config.switched_off():
+        backends.lookup(backend)  # an unknown name is an error here, not at some first call
+    log.set_logs_from_environment()
+    runtime.install(settings)
+
+
+def uninstall() -> None:
+    """Turn it off: every function has its original code, every model its attributes, no event is watched.
+
+    Regions are dropped. What was compiled is remembered (weakly): a later `install` turns it on again.
+    """
+    runtime.uninstall()
+
+
+def installed() -> bool:
+    """Is it on?"""
+    return runtime.on
+
+
+def compile(
+    fn: Any = None,
+    *,
+    backend: Backend | None = None,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    inplace: bool = True,
+) -> Any:
+    """Compile a function or a module; also a decorator, with or without arguments.
+
+    A function is compiled in place and is returned: the same object, so every reference to it is compiled. Functions
+    that share its code (closures made again by their parent) share what is compiled. A module is compiled in place:
+    this instance, not its class. `inplace=False` leaves fn alone and returns an independent copy; a module's copy
+    shares parameters, buffers and submodules.
+
+    A bound method, `functools.partial` or other callable object cannot be compiled in place without changing others
+    that share its code: what is returned is compiled, what was given stays as it is.
+
+    fullgraph: a graph break is raised to the caller, as `tracer.GraphBreak`.
+    backend, mode, options, dynamic: as for torch.compile; None is what `install` said.
+    """
+    chosen = Options(backend, fullgraph, dynamic, mode, options)
+    if not config.switched_off() and (mode is not None or options is not None or backend not in (None, "eager")):
+        backends.lookup(backend, mode=mode, options=None if options is None else dict(options), dynamic=dynamic)
+    if fn is None:
+        return functools.partial(_compile, options=chosen, inplace=inplace)
+    return _compile(fn, chosen, inplace)
+
+
+def _compile(fn: Any, options: Options, inplace: bool) -> Any:
+    if isinstance(fn, torch.nn.Module):
+        model = fn if inplace else copy_module(fn)
+        runtime.adopt_model(model, options)
+        return model
+    if isinstance(fn, types.FunctionType):
+        function = fn if inplace else plain_copy(fn, own_code=True)
+        runtime.adopt(function, options)
+        return function
+    if isinstance(fn, (staticmethod, classmethod)):
+        compiled = _compile(fn.__func__, options, inplace)
+        return fn if compiled is fn.__func__ else type(fn)(compiled)
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(_private(fn.__func__, options, inplace), fn.__self__)
+    if isinstance(fn, functools.partial):
+        return functools.partial(_private(fn.func, options, inplace), *fn.args, **fn.keywords)
+    if isinstance(fn, type):
+        raise TypeError(f"compile the methods of {fn.__qualname__}, or its instances, not the class")
+    if not callable(fn):
+        raise TypeError(f"compile takes a function, method, module or other callable, not {fn!r}")
+    call = getattr(type(fn), "__call__", None)  # noqa: B004 (the function is wanted, not whether there is one)
+    if isinstance(call, types.FunctionType):
+        return types.MethodType(_private(call, options, inplace), fn)
+    return _private(_calling(fn), options, inplace=False)
+
+
+def _private(function: Any, options: Options, inplace: bool) -> Any:
+    """A compiled copy of a function that others use too; in place, all copies of it share what is compiled."""
+    if not isinstance(function, types.FunctionType):
+        return _compile(function, options, inplace)
+    copy = plain_copy(function, own_code=not inplace)
+    runtime.adopt(copy, options, tag="private")
+    return copy
+
+
+def _calling(fn: Callable[..., Any]) -> Any:
+    """A Python function around something that has no bytecode."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    functools.update_wrapper(call, fn)
+    return call
+
+
+def original(fn: Any) -> Any:
+    """A plain copy of a compiled function or module: what it was before, sharing everything but the code.
+
+    For what is not compiled it is a plain copy just so. Bound methods stay bound.
+    """
+    if isinstance(fn, torch.nn.Module):
+        return copy_module(fn)
+    if isinstance(fn, types.FunctionType):
+        return plain_copy(fn)
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(original(fn.__func__), fn.__self__)
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(original(fn.__func__))
+    if isinstance(fn, functools.partial):
+        return functools.partial(original(fn.func), *fn.args, **fn.keywords)
+    raise TypeError(f"original takes a function, method or module, not {fn!r}")
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """As torch.compiler.disable: a wrapper at whose calls capture breaks, and which runs fn as it is.
+
+    Without a function: a decorator, and a context manager within which this thread compiles nothing. What fn calls is
+    plain Python: functions that are compiled themselves run compiled, whether `recursive` or not.
+    """
+    if fn is None:
+        return Disabled(reason, runtime.translator.held_off)
+    return disabled(fn, reason)
+
+
+def is_compiling() -> bool:
+    """Is this thread capturing? In code that is being captured it is true, like torch.compiler.is_compiling()."""
+    return runtime.translator.is_capturing()
+
+
+def reset() -> None:
+    """Drop every region. What is compiled stays so, and is captured anew when it is called."""
+    runtime.reset()
+    runtime.counters.clear()
+
+
+def counters() -> dict[str, Any]:
+    """Numbers since the start or the last `reset`.
+
+    regions: those that are there now, hits: of these.  compilations, recompiles, misses, guard_failures, fallbacks
+    (calls for which no region fitted and none was made), guard_errors, errors; breaks: by title.
+    """
+    regions = [region for state in runtime.registry for region in state.regions]
+    numbers = ("compilations", "recompiles", "misses", "guard_failures", "guard_errors", "fallbacks", "errors")
+    return {
+        **dict.fromkeys(numbers, 0),
+        **runtime.counters.snapshot(),
+        "regions": len(regions),
+        "hits": sum(region.hits for region in regions),
+    }
+
+
+def explain(fn: Any) -> Callable[..., Report]:
+    """`explain(fn)(*args)` calls fn and gives a report: for each entry what runs, its guards, graph, breaks and times.
+
+    A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one.
+    """
+    target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
+
+    def call(*args: Any, **kwargs: Any) -> Report:
+        result = target(*args, **kwargs)
+        state = runtime.state_of(target)
+        if state is None:
+            raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
+        return report_on(state, result)
+
+    return call
+
+
+def is_grafted(fn: types.FunctionType) -> bool:
+    """Does this function object have grafted code right now?"""
+    return original_code(fn.__code__) is not fn.__code__

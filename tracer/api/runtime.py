@@ -1,0 +1,160 @@
+"""The machinery behind the public functions: what is compiled, whether it is on, and putting everything back."""
+
+from __future__ import annotations
+
+import threading
+import types
+from typing import Any
+
+import torch
+
+from .. import config, log
+from ..cache import CodeState, Counters, Registry
+from ..config import Options, Settings
+from ..events import FunctionStarts, NoToolId, cheap_starts
+from ..originals import original_code
+from ..translate import Translator
+from .models import CompiledModel
+
+
+class Runtime:
+    """One for a process. Functions and models are recorded weakly when they are compiled, and armed while it is on.
+
+    Before the first `install` they are armed too, once, so that the first call can say that nothing is installed.
+    """
+
+    def __init__(self, translator: Translator | None = None, starts: FunctionStarts | None = None) -> None:
+        self.translator = translator or Translator(Registry(), Counters())
+        self.translator.when_off = self._told_to_run_while_off
+        self.registry = self.translator.registry
+        self.counters = self.translator.counters
+        self._starts = starts or cheap_starts()
+        self._models: dict[int, tuple[CompiledModel, Any]] = {}
+        self._told_off = False
+        self._lock = threading.RLock()
+
+    @property
+    def on(self) -> bool:
+        return self.translator.on
+
+    @property
+    def _armed(self) -> bool:
+        return self.on or not (self._told_off or config.switched_off())
+
+    # on and off -----------------------------------------------------------------------------------------------------
+    def install(self, settings: Settings) -> None:
+        with self._lock:
+            if config.switched_off():
+                return
+            self.translator.maker.settings = settings
+            if self.on:
+                return
+            self.translator.grafter.watch = self._watch if self._starts is not None else None
+            self.translator.on = True
+            self._arm_all()
+
+    def uninstall(self) -> None:
+        """Nothing of it is left: code objects, events, attributes. What was compiled is remembered, weakly."""
+        self.translator.on = False
+        with self._lock, self.translator.at_rest():
+            self.translator.grafter.watch = None
+            self._told_off = True  # who uninstalls knows
+            self._disarm_all()
+            if self._starts is not None:
+                self._starts.close()
+            for state in self.registry:
+                state.drop_regions()
+
+    def reset(self) -> None:
+        """Drop all regions; what is compiled stays so, and is captured anew."""
+        with self._lock, self.translator.at_rest():
+            for state in self.registry:
+                state.restore()
+                state.drop_regions()
+            if self._armed:
+                self._arm_all()
+
+    def _watch(self, code: types.CodeType, watcher: Any) -> None:
+        if self._starts is None:
+            return
+        try:
+            self._starts.watch(code, watcher)
+        except NoToolId as error:  # the slot's own miss does the same, a little later
+            log.root.warning("%s; going on without function start events", error)
+            self.translator.grafter.watch = None
+
+    def _arm_all(self) -> None:
+        for state in self.registry:
+            for function in state.live_functions():
+                self._arm(state, function)
+        for model, _ in list(self._models.values()):
+            model.put()
+
+    def _disarm_all(self) -> None:
+        for model, _ in list(self._models.values()):
+            model.take_away()
+        for state in self.registry:
+            state.restore()
+
+    def _told_to_run_while_off(self, state: CodeState) -> None:
+        """A slot was called although nothing is installed: say so once, and get out of the way."""
+        with self._lock:
+            if self.on:
+                return
+            if not self._told_off:
+                self._told_off = True
+                log.root.warning("%s is compiled, but without tracer.install() everything runs plain", state.name)
+            self._disarm_all()
+
+    # functions ------------------------------------------------------------------------------------------------------
+    def adopt(self, function: types.FunctionType, options: Options, tag: str = "") -> CodeState:
+        """Compile this function object in place. One state serves all that share code, globals, options and tag."""
+        with self._lock:
+            original = original_code(function.__code__)
+            earlier = self.registry.state_of(function)
+            key = (id(function.__globals__), options.key, tag)
+            state = self.registry.find(original, key)
+            if state is None:
+                state = self.registry.create(original, function.__globals__, options, key)
+            if earlier is not state:
+                state.add(function)
+                if earlier is not None:
+                    earlier.remove(function)
+            if self._armed:
+                self._arm(state, function)
+            return state
+
+    def _arm(self, state: CodeState, function: types.FunctionType) -> None:
+        if state.grafted is None:
+            self.translator.graft_first(state)
+        while state.grafted is not None and function.__code__ is not state.grafted:  # another thread may graft anew
+            function.__code__ = state.grafted
+        self.translator.grafter.watch_start(state)
+
+    # models ---------------------------------------------------------------------------------------------------------
+    def adopt_model(self, model: torch.nn.Module, options: Options) -> None:
+        """This model is compiled, in place."""
+        with self._lock:
+            found = self._models.get(id(model))
+            if found is not None and found[0].reference() is model:
+                if found[1] == options.key:
+                    return
+                found[0].take_away()
+            compiled = CompiledModel(model, self._forget_model)
+            self._models[id(model)] = compiled, options.key
+            self.adopt(compiled.private, options)
+            if self._armed:
+                compiled.put()
+
+    def _forget_model(self, key: int) -> None:
+        self._models.pop(key, None)
+
+    def state_of(self, target: Any) -> CodeState | None:
+        """What a compiled function, method or model was compiled under."""
+        if isinstance(target, torch.nn.Module):
+            found = self._models.get(id(target))
+            if found is None or found[0].reference() is not target:
+                return None
+            target = found[0].private
+        target = getattr(target, "__func__", target)
+        return self.registry.state_of(target) if isinstance(target, types.FunctionType) else None

@@ -1,0 +1,334 @@
+"""What is compiled for a code object: the regions of an entry, the entries of a function, and all functions.
+
+Who holds what, so that a dropped function is freed although the garbage collector sees into no code object:
+
+    function -> grafted code -> slots -> region text -> constants, among them `Helper`s, which hold the entry weakly
+    Registry -> CodeState -> grafted code, entries -> slots.      CodeState -> original code only while functions live
+
+A `CodeState` goes with its original code. The code of a closure is held by its parent's constants, so what is compiled
+for closures outlives the single function objects.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from inspect import CO_NESTED
+from types import CodeType, FunctionType
+from typing import Any
+
+from rewriter.decode import Decoded, decode
+from rewriter.layouts import entry_layout
+from rewriter.region import EntryLayout
+from rewriter.text import new_slot
+
+from .config import Options
+from .emit import Compiled
+from .errors import GraphBreak
+from .graph.capture import Capture
+from .originals import original_code, remember
+
+
+class Helper:
+    """What an entry's text calls when no region fits (`k_miss`), or when something raised. Holds its entry weakly."""
+
+    __slots__ = ("__weakref__", "_entry", "_serve")
+
+    def __init__(self, entry: EntryState, serve: Callable[[EntryState, tuple[Any, ...]], Any]) -> None:
+        self._entry = weakref.ref(entry)
+        self._serve = serve
+
+    def __call__(self, *arguments: Any) -> Any:
+        entry = self._entry()
+        return None if entry is None else self._serve(entry, arguments)
+
+    def __reduce__(self) -> Any:
+        # A function pickled by value (cloudpickle) takes its slots along; on the other side they find no region.
+        return _no_region, ()
+
+
+def _no_region() -> Callable[..., None]:
+    return go_on
+
+
+def go_on(*arguments: Any) -> None:
+    """The answer of a slot that has nothing to offer: the original bytecode goes on."""
+
+
+@dataclass(eq=False)
+class Region:
+    """One compiled region: what its text is written from, and where its time went.
+
+    failures: how often its graph raised, and the original bytecode ran instead.
+    watching: weak references to the objects that it cannot do without, which drop it when they die.
+    """
+
+    compiled: Compiled
+    backend: str
+    capture_seconds: float
+    backend_seconds: float
+    failures: int = 0
+    watching: list[weakref.ref[Any]] = field(default_factory=list)
+
+    @property
+    def capture(self) -> Capture:
+        return self.compiled.capture
+
+    @property
+    def hits(self) -> int:
+        return self.compiled.hits[0]
+
+
+class EntryState:
+    """One entry: its slot and the regions behind it.
+
+    barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
+    """
+
+    def __init__(self, state: CodeState, decoded: Decoded, index: int) -> None:
+        self._state = weakref.ref(state)
+        self.index = index
+        self.layout: EntryLayout = entry_layout(decoded, index)
+        self.line = decoded.instructions[index].positions[0] or state.line
+        self.slot: FunctionType = new_slot(f"{state.name} entry {index}", self.layout.parameters, state.globals)
+        self.silent: CodeType = self.slot.__code__
+        self.text = ""
+        self.regions: list[Region] = []
+        self.reached = 0
+        self.barren = 0
+        self.dead = False
+        self.limit_told = False
+        #: by thread, ids of the arguments that a fresh region is being tried on, and that a start event gave up on
+        self.trying: dict[int, tuple[int, ...]] = {}
+        self.tried: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def state(self) -> CodeState | None:
+        return self._state()
+
+    @property
+    def has_work(self) -> bool:
+        return not self.dead or bool(self.regions)
+
+    def silence(self) -> None:
+        """From now on the slot answers None, also to frames that are running."""
+        self.slot.__code__ = self.silent
+        self.text = ""
+        self.regions = []
+
+
+@dataclass
+class BreakRecord:
+    """A graph break that a capture of this function met, and how often."""
+
+    error: GraphBreak
+    entry: int
+    count: int = 1
+
+
+class CodeState:
+    """What is compiled for one original code object under one set of options."""
+
+    def __init__(self, registry: Registry, original: CodeType, namespace: dict[str, Any], options: Options) -> None:
+        self._registry = weakref.ref(registry)
+        self._original = weakref.ref(original)
+        self._keep: CodeType | None = None
+        self._arming = 0
+        self.name = original.co_qualname
+        self.filename = original.co_filename
+        self.line = original.co_firstlineno
+        self.globals = namespace
+        self.options = options
+        self.grafted: CodeType | None = None
+        self.entries: dict[int, EntryState] = {}
+        self.functions: dict[int, weakref.ref[FunctionType]] = {}
+        self.breaks: dict[Hashable, BreakRecord] = {}
+        self.errors: list[BaseException] = []
+        self.family = Family()
+
+    # the original code ----------------------------------------------------------------------------------------------
+    @property
+    def original(self) -> CodeType:
+        code = self._original()
+        if code is None:
+            raise ReferenceError(f"the code of {self.name} is gone")
+        return code
+
+    @property
+    def decoded(self) -> Decoded:
+        return decode(self.original)
+
+    @property
+    def regions(self) -> Iterator[Region]:
+        for entry in self.entries.values():
+            yield from entry.regions
+
+    # functions ------------------------------------------------------------------------------------------------------
+    def add(self, function: FunctionType) -> None:
+        """This function object belongs to this state from now on."""
+        self._arming += 1
+        self._keep = self.original
+        state = weakref.ref(self)
+        key = id(function)
+
+        def gone(ref: weakref.ref[FunctionType]) -> None:
+            found = state()
+            if found is not None and found.functions.get(key) is ref:
+                del found.functions[key]
+                found._if_unused()
+
+        self.functions[key] = weakref.ref(function, gone)
+        self._arming -= 1
+
+    def remove(self, function: FunctionType) -> None:
+        """It no longer does; the caller gives it other code."""
+        if self.functions.pop(id(function), None) is not None:
+            self._if_unused()
+
+    def live_functions(self) -> list[FunctionType]:
+        found = (reference() for reference in list(self.functions.values()))
+        return [function for function in found if function is not None]
+
+    def _if_unused(self) -> None:
+        """Called when a function went, maybe by the garbage collector, in any thread, in the midst of anything."""
+        if self.functions or self._arming:
+            return
+        nested = bool(self._keep is not None and self._keep.co_flags & CO_NESTED)
+        self._keep = None  # with it goes the original code and so this state, unless the parent's constants hold it
+        registry = self._registry()
+        if not nested and registry is not None:
+            registry.drop(self)
+
+    # code -----------------------------------------------------------------------------------------------------------
+    def use(self, grafted: CodeType) -> None:
+        """Later calls of all functions run this code; frames that are running keep theirs."""
+        original = self.original
+        if grafted is not original:
+            remember(grafted, original)
+        self.grafted = grafted
+        for function in self.live_functions():
+            if original_code(function.__code__) is original:  # else somebody gave it other code: leave it alone
+                function.__code__ = grafted
+
+    def restore(self) -> None:
+        """Every function runs its original code again. Regions stay, for when it is armed again."""
+        for function in self.live_functions():
+            original = self.original
+            if function.__code__ is not original and original_code(function.__code__) is original:
+                function.__code__ = original
+
+    def drop_regions(self) -> None:
+        for entry in self.entries.values():
+            entry.silence()
+        self.entries.clear()
+        self.grafted = None
+        self.breaks.clear()
+        self.errors.clear()
+
+
+@dataclass(eq=False)
+class Family:
+    """The private copies of callees that one compile has made: one for each function, shared by all levels of calls.
+
+    Copies are held by the regions that name them. A copy that calls itself holds itself through its own code, so the
+    whole family's regions are dropped with its root.
+    """
+
+    copies: dict[int, tuple[weakref.ref[FunctionType], weakref.ref[FunctionType]]] = field(default_factory=dict)
+
+    def copy_of(self, function: FunctionType, make: Callable[[], FunctionType]) -> FunctionType:
+        found = self.copies.get(id(function))
+        if found is not None and found[0]() is function:
+            copy = found[1]()
+            if copy is not None:
+                return copy
+        copy = make()
+        self.copies[id(function)] = weakref.ref(function), weakref.ref(copy)
+        return copy
+
+
+@dataclass
+class _States:
+    """All states of one original code object."""
+
+    code: weakref.ref[CodeType]
+    states: dict[Hashable, CodeState] = field(default_factory=dict)
+
+
+class Registry:
+    """All states, by the identity of their original code, namespace and options."""
+
+    def __init__(self) -> None:
+        self._by_code: dict[int, _States] = {}
+
+    def find(self, original: CodeType, key: Hashable) -> CodeState | None:
+        states = self._by_code.get(id(original))
+        return None if states is None or states.code() is not original else states.states.get(key)
+
+    def create(self, original: CodeType, namespace: dict[str, Any], options: Options, key: Hashable) -> CodeState:
+        at, by_code = id(original), self._by_code
+        states = by_code.get(at)
+        if states is None or states.code() is not original:
+
+            def gone(ref: weakref.ref[CodeType]) -> None:
+                if at in by_code and by_code[at].code is ref:
+                    for state in by_code.pop(at).states.values():
+                        state.drop_regions()
+
+            states = by_code[at] = _States(weakref.ref(original, gone))
+        state = states.states[key] = CodeState(self, original, namespace, options)
+        return state
+
+    def drop(self, state: CodeState) -> None:
+        """Forget a state. Its regions go at once, and with them whatever circle led through them."""
+        code = state._original()
+        states = self._by_code.get(id(code))
+        if states is not None and states.code() is code:
+            for key, found in list(states.states.items()):
+                if found is state:
+                    del states.states[key]
+            if not states.states:
+                del self._by_code[id(code)]
+        state.drop_regions()
+
+    def __iter__(self) -> Iterator[CodeState]:
+        for states in list(self._by_code.values()):
+            yield from list(states.states.values())
+
+    def state_of(self, function: FunctionType) -> CodeState | None:
+        """The state that a function object was compiled under."""
+        states = self._by_code.get(id(original_code(function.__code__)))
+        for state in list(states.states.values()) if states is not None else ():
+            reference = state.functions.get(id(function))
+            if reference is not None and reference() is function:
+                return state
+        return None
+
+
+class Counters:
+    """Numbers since the start or the last `clear`; `breaks` by title."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # the collector may run user code in the midst, which misses and counts
+        self._numbers: Counter[str] = Counter()
+        self._breaks: Counter[str] = Counter()
+
+    def add(self, name: str, count: int = 1) -> None:
+        with self._lock:
+            self._numbers[name] += count
+
+    def add_break(self, title: str) -> None:
+        with self._lock:
+            self._breaks[title] += 1
+
+    def clear(self) -> None:
+        with self._lock:
+            self._numbers.clear()
+            self._breaks.clear()
+
+    def snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            return {**self._numbers, "breaks": dict(self._breaks)}

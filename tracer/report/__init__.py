@@ -1,0 +1,7 @@
+"""What was compiled, made readable: `explain`'s report. Plain data and text; what it prints is what runs."""
+
+from __future__ import annotations
+
+from .explain import BreakReport, EntryReport, RegionReport, Report, report_on
+
+__all__ = ["BreakReport", "EntryReport", "RegionReport", "Report", "report_on"]

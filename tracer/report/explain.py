@@ -1,0 +1,134 @@
+"""From a function's state to a report: copied out, so that it stays as it was when the call ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..cache import CodeState, EntryState, Region
+from ..errors import GraphBreak, UserLine
+
+
+@dataclass(frozen=True)
+class RegionReport:
+    """One region. `guards`: each condition in words, with the user's line that needs it."""
+
+    guards: tuple[tuple[str, UserLine | None], ...]
+    graph: str
+    operators: int
+    effects: tuple[str, ...]
+    ends: str
+    backend: str
+    hits: int
+    capture_seconds: float
+    backend_seconds: float
+
+    def __str__(self) -> str:
+        lines = [f"    region ({self.hits} hits): {self.operators} operators, backend {self.backend or 'none'}, "
+                 f"captured in {1e3 * self.capture_seconds:.1f} ms, compiled in {1e3 * self.backend_seconds:.1f} ms"]
+        lines += [f"      guard {text}" + ("" if line is None else f"   [{line}]") for text, line in self.guards]
+        lines += [f"      effect {text}" for text in self.effects]
+        lines.append(f"      ends {self.ends}")
+        if self.graph:
+            lines += ["      graph", *(f"        {line}" for line in self.graph.strip().splitlines())]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class EntryReport:
+    """One entry: the text behind it is what runs there."""
+
+    index: int
+    line: int
+    text: str
+    state: str
+    regions: tuple[RegionReport, ...]
+
+    def __str__(self) -> str:
+        lines = [f"  entry {self.index}, line {self.line}: {self.state}"]
+        if self.regions:
+            lines += [f"      {line}" for line in self.text.splitlines()]
+        return "\n".join([*lines, *map(str, self.regions)])
+
+
+@dataclass(frozen=True)
+class BreakReport:
+    """A graph break: why, where, what to do, and how often a capture met it."""
+
+    title: str
+    details: str
+    hint: str
+    stack: tuple[UserLine, ...]
+    count: int
+
+    @classmethod
+    def of(cls, error: GraphBreak, count: int) -> BreakReport:
+        return cls(error.title, error.details, error.hint, error.stack, count)
+
+    def __str__(self) -> str:
+        text = f"  break: {self.title}" + (f": {self.details}" if self.details else "") + f" (met {self.count} times)"
+        lines = [text, *([f"    hint: {self.hint}"] if self.hint else [])]
+        return "\n".join([*lines, *(f"    at {line}" for line in reversed(self.stack))])
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is compiled of one function. `result` is what the explained call gave."""
+
+    function: str
+    filename: str
+    line: int
+    result: Any
+    entries: tuple[EntryReport, ...]
+    breaks: tuple[BreakReport, ...]
+    errors: tuple[str, ...]
+
+    @property
+    def regions(self) -> tuple[RegionReport, ...]:
+        return tuple(region for entry in self.entries for region in entry.regions)
+
+    def __str__(self) -> str:
+        lines = [f"{self.function} ({self.filename}:{self.line}): {len(self.regions)} regions, "
+                 f"{sum(r.operators for r in self.regions)} operators, {len(self.breaks)} breaks"]
+        lines += map(str, self.entries)
+        lines += map(str, self.breaks)
+        lines += [f"  error: {text}" for text in self.errors]
+        return "\n".join(lines)
+
+
+def report_on(state: CodeState, result: Any = None) -> Report:
+    entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
+    breaks = [BreakReport.of(record.error, record.count) for record in state.breaks.values()]
+    errors = [f"{type(error).__name__}: {error}" for error in state.errors]
+    return Report(state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(errors))
+
+
+def _entry(entry: EntryState) -> EntryReport:
+    if entry.limit_told:
+        what = "at its limit of regions"
+    elif entry.dead:
+        what = "nothing more is compiled here"
+    elif entry.regions:
+        what = f"{len(entry.regions)} regions"
+    else:
+        what = f"reached {entry.reached} times, nothing compiled yet"
+    return EntryReport(entry.index, entry.line, entry.text, what, tuple(map(_region, entry.regions)))
+
+
+def _region(region: Region) -> RegionReport:
+    captured = region.capture
+    ends = f"at instruction {captured.exit.landing}"
+    if captured.graph_break is not None:
+        ends += f", because of a break: {captured.graph_break.title}"
+    graph = captured.graph
+    return RegionReport(
+        guards=tuple((str(guard), guard.line) for guard in captured.guards),
+        graph="" if graph is None else graph.module.code,
+        operators=0 if graph is None else graph.operators,
+        effects=(*captured.setup, *captured.effects),
+        ends=ends,
+        backend=region.backend,
+        hits=region.hits,
+        capture_seconds=region.capture_seconds,
+        backend_seconds=region.backend_seconds,
+    )

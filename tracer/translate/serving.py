@@ -1,0 +1,345 @@
+"""What runs when no region fits. This is inside the user's calls: nothing is raised here but GraphBreak with
+`fullgraph=True` (and, with TORCHGRAFT_STRICT=1, our own bugs); what can't be compiled runs as it is.
+
+One compile at a time: who comes second, or comes in again from within, doesn't wait but runs plain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType
+from typing import Any
+
+from .. import config, log
+from ..cache import BreakRecord, CodeState, Counters, EntryState, Region, Registry
+from ..config import Settings
+from ..errors import GraphBreak, InternalError, OperatorFailed
+from ..graph.capture import Capture, Request
+from ..guard_text import explain_failure
+from ..interpreter import capture
+from ..originals import original_code
+from .grafting import Grafter
+from .making import Maker
+from .places import is_worth_it, successors, take_arguments
+
+#: An entry that gave nothing this often gives nothing.
+ATTEMPTS = 2
+#: A region whose graph raised this often is dropped for good.
+MAX_FAILURES = 8
+
+
+class Translator:
+    """Serves the misses of all slots.
+
+    capture: what interprets; tests put another in its place.
+    on: False: nothing is compiled; `when_off` is told of calls that would have been.
+    """
+
+    def __init__(
+        self, registry: Registry, counters: Counters, *, capture: Callable[[Request], Capture] = capture
+    ) -> None:
+        self.registry = registry
+        self.counters = counters
+        self.on = False
+        self.when_off: Callable[[CodeState], None] = lambda state: None
+        self.grafter = Grafter(self.miss, self.graph_failed, self.guard_raised, self.start)
+        self.maker = Maker(registry, capture, self._adopt_copy)
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._held_off = threading.local()
+        #: regions that lost an object which they cannot do without
+        self._orphans: list[tuple[weakref.ref[EntryState], weakref.ref[Region]]] = []
+        # A fork in the midst of another thread's compile: that thread is not there to let go of the lock.
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    @property
+    def settings(self) -> Settings:
+        return self.maker.settings
+
+    def is_capturing(self) -> bool:
+        """Is this thread interpreting somebody's function right now?"""
+        return self.maker.capturing_thread == threading.get_ident()
+
+    # the lock -------------------------------------------------------------------------------------------------------
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = self.maker.capturing_thread = None
+
+    def _take_lock(self, blocking: bool) -> bool:
+        if not self._lock.acquire(blocking):
+            return False
+        self._owner = threading.get_ident()
+        return True
+
+    def _let_go(self) -> None:
+        self._owner = None
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Within it no other thread compiles. Waits for one that does; the thread that compiles itself may come in."""
+        if self._owner == threading.get_ident():
+            yield
+            return
+        self._take_lock(blocking=True)
+        try:
+            yield
+        finally:
+            self._let_go()
+
+    @contextlib.contextmanager
+    def held_off(self) -> Iterator[None]:
+        """Within it this thread compiles nothing."""
+        self._held_off.depth = self._depth_held_off() + 1
+        try:
+            yield
+        finally:
+            self._held_off.depth -= 1
+
+    def _depth_held_off(self) -> int:
+        return self._held_off.__dict__.get("depth", 0)
+
+    # starts and misses ----------------------------------------------------------------------------------------------
+    def graft_first(self, state: CodeState) -> None:
+        """Code for a new state; the original, and an error logged, where it can't be grafted."""
+        try:
+            self.grafter.first_graft(state)
+        except Exception as error:
+            state.entries.clear()
+            state.grafted = state.original
+            self._failed(state, error)
+
+    def _adopt_copy(self, state: CodeState, copy: FunctionType) -> None:
+        self.graft_first(state)
+        if state.grafted is not None:
+            copy.__code__ = state.grafted
+
+    def start(self, entry: EntryState, frame: FrameType) -> bool:
+        """A function starts and no region is there yet: capture before its first instruction. True: that is decided."""
+        state = entry.state
+        if state is None or not self.on or entry.regions or entry.dead:
+            return True
+        arguments = take_arguments(frame, entry.layout.locals)
+        if arguments is None:
+            return True
+        entry.reached += 1
+        self.counters.add("misses")
+        if self._compile(state, entry, arguments) is None:
+            # The entry comes next, with the same arguments; it need not try the same once more.
+            self.counters.add("fallbacks")
+            entry.tried[threading.get_ident()] = tuple(map(id, arguments))
+        return bool(entry.regions) or entry.dead
+
+    def miss(self, entry: EntryState, arguments: tuple[Any, ...]) -> Any:
+        """`k_miss`: no region of this entry fits. Compile one and run it, or None."""
+        state = entry.state
+        if state is None:
+            return None
+        if not self.on:
+            self.when_off(state)
+            return None
+        thread, key = threading.get_ident(), tuple(map(id, arguments))
+        if entry.tried.pop(thread, None) == key:
+            return None
+        if entry.trying.get(thread) == key:
+            self._fresh_region_refused(state, entry, arguments)
+            return None
+        entry.reached += 1
+        self.counters.add("misses")
+        if self._compile(state, entry, arguments) is None:
+            self.counters.add("fallbacks")
+            return None
+        entry.trying[thread] = key
+        try:
+            return entry.slot(*arguments)
+        finally:
+            entry.trying.pop(thread, None)
+
+    def _compile(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> Region | None:
+        if entry.dead or entry.reached < self.settings.compile_after or self._depth_held_off() > 0:
+            return None
+        if not self._take_lock(blocking=False):
+            return None
+        try:
+            if not self.on or state.entries.get(entry.index) is not entry:  # another thread has just put all back
+                return None
+            if self._at_limit(state, entry, arguments):
+                return None
+            return self._region(state, entry, arguments)
+        finally:
+            self._sweep()
+            self._let_go()
+
+    def _region(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> Region | None:
+        """Capture, compile, put in. None where there is nothing to be had, or where it can't be done."""
+        try:
+            captured, seconds = self.maker.capture(state, entry, arguments)
+            if captured.graph_break is not None:
+                self._note_break(state, entry, captured.graph_break)
+            if not is_worth_it(captured):
+                self._nothing_here(state, entry)
+                self._enter_behind(state, captured)
+                return None
+            region = self.maker.region(state, entry, captured, seconds)
+            self._put_in(state, entry, region)
+            return region
+        except GraphBreak as error:
+            self._note_break(state, entry, error)
+            if state.options.fullgraph:
+                raise error.with_traceback(None) from None
+            self._nothing_here(state, entry)
+            self.grafter.enter_at(state, successors(state.decoded, entry.index if error.at is None else error.at))
+        except OperatorFailed as error:  # the user's own error: the original bytecode raises it
+            log.backend.debug("%s: %s; running it plain", state.name, error)
+        except Exception as error:
+            self._failed(state, error, entry)
+        return None
+
+    def _put_in(self, state: CodeState, entry: EntryState, region: Region) -> None:
+        """The fresh region first: the slot is called again with what it was captured with."""
+        entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
+        entry.barren = 0
+        self.grafter.write(state, entry)
+        self.counters.add("compilations")
+        if len(entry.regions) > 1:
+            self.counters.add("recompiles")
+        self._drop_when_orphaned(entry, region)
+        if log.regions.isEnabledFor(logging.DEBUG):
+            log.regions.debug("%s (%s:%s)\n%s", state.name, state.filename, entry.line, entry.text)
+        self._enter_behind(state, region.capture)
+
+    def _enter_behind(self, state: CodeState, captured: Capture) -> None:
+        """Entries behind the instruction that broke, or that a region ended at for another reason."""
+        at = captured.exit.landing
+        if captured.graph_break is not None and captured.graph_break.at is not None:
+            at = captured.graph_break.at
+        self.grafter.enter_at(state, successors(state.decoded, at))
+
+    def _nothing_here(self, state: CodeState, entry: EntryState) -> None:
+        self.grafter.nothing_here(state, entry, self.settings.recompile_limit if entry.regions else ATTEMPTS)
+
+    def _note_break(self, state: CodeState, entry: EntryState, error: GraphBreak) -> None:
+        self.counters.add_break(error.title)
+        key = (error.title, error.details, error.stack)
+        if key in state.breaks:
+            state.breaks[key].count += 1
+            return
+        state.breaks[key] = BreakRecord(error, entry.index)
+        log.breaks.debug("%s: %s", state.name, error)
+
+    # limits ---------------------------------------------------------------------------------------------------------
+    def _at_limit(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> bool:
+        """May this entry get one more region? Where not, that is said once, with the guard that failed."""
+        settings, count = self.settings, sum(1 for _ in state.regions)
+        reason = "no region"
+        if entry.regions:
+            self.counters.add("guard_failures")
+            reason = why_refused(state, entry, entry.regions[0], arguments)
+            log.recompiles.debug("%s (%s:%s): %s", state.name, state.filename, entry.line, reason)
+        if len(entry.regions) < settings.recompile_limit and count < settings.accumulated_recompile_limit:
+            return False
+        if not entry.limit_told:
+            entry.limit_told = True
+            log.recompiles.warning(
+                "%s (%s:%s) has %d regions at line %s and gets no more; it runs plain for what none of them fits. "
+                "The guard that failed last: %s",
+                state.name, state.filename, state.line, len(entry.regions), entry.line, reason,
+            )  # fmt: skip
+            self.grafter.write(state, entry)
+        return True
+
+    # what goes wrong ------------------------------------------------------------------------------------------------
+    def graph_failed(self, entry: EntryState, arguments: tuple[Any, ...]) -> None:
+        """`k_failed`: a graph raised before anything was changed; the original bytecode runs from the entry.
+
+        It raises at its own line if the user's data are to blame, so the region stays, unless that goes on.
+        """
+        number, error = arguments
+        state = entry.state
+        self.counters.add("fallbacks")
+        region = next((r for r in entry.regions if r.compiled.number == number), None)
+        if state is None or region is None:
+            return
+        log.backend.debug("%s entry %d: the graph raised %s: %s", state.name, entry.index, type(error).__name__, error)
+        region.failures += 1
+        if region.failures >= MAX_FAILURES and self._take_lock(blocking=False):
+            try:
+                entry.regions.remove(region)
+                entry.dead = True
+                self.grafter.write(state, entry)
+            finally:
+                self._let_go()
+
+    def guard_raised(self, entry: EntryState, arguments: tuple[Any, ...]) -> None:
+        """`k_raised`: a guard raised, which counts as a miss; none should."""
+        _, error = arguments
+        self.counters.add("guard_errors")
+        state = entry.state
+        if state is not None:
+            log.guards.debug("%s entry %d: a guard raised", state.name, entry.index, exc_info=error)
+        if config.strict():
+            raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
+
+    def _fresh_region_refused(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> None:
+        region = entry.regions.pop(0)
+        reason = why_refused(state, entry, region, arguments)
+        self._failed(state, InternalError(f"a region's guards fail on what it was captured with: {reason}"), entry)
+
+    def _failed(self, state: CodeState, error: Exception, entry: EntryState | None = None) -> None:
+        """Something went wrong in here or in the backend: from this entry the function runs plain."""
+        self.counters.add("errors")
+        if config.strict():
+            raise error
+        if not state.errors:
+            log.errors.warning(
+                "%s (%s:%s) runs plain in part: %s: %s",
+                state.name, state.filename, state.line, type(error).__name__, error,
+            )  # fmt: skip
+        log.errors.debug("%s", state.name, exc_info=error)
+        state.errors.append(error.with_traceback(None))
+        if entry is not None:
+            entry.dead = True
+            self.grafter.write(state, entry)
+
+    # regions whose objects died -------------------------------------------------------------------------------------
+    def _drop_when_orphaned(self, entry: EntryState, region: Region) -> None:
+        """A region holds most objects weakly. When one dies it can never run again: it goes, with what it holds."""
+        where = weakref.ref(entry), weakref.ref(region)
+
+        def died(_: Any) -> None:  # called by the garbage collector, maybe, in the midst of anything
+            self._orphans.append(where)
+            if self._take_lock(blocking=False):
+                try:
+                    self._sweep()
+                finally:
+                    self._let_go()
+
+        written = region.compiled.written
+        for get in () if written is None else written.weak:
+            held = get()
+            if held is not None:
+                region.watching.append(weakref.ref(held, died))
+
+    def _sweep(self) -> None:
+        while self._orphans:
+            entry_reference, region_reference = self._orphans.pop()
+            entry, region = entry_reference(), region_reference()
+            state = None if entry is None else entry.state
+            if entry is not None and state is not None and region in entry.regions:
+                entry.regions.remove(region)
+                self.grafter.write(state, entry)
+
+
+def why_refused(state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]) -> str:
+    """Which guard of a region doesn't hold, what it wants and what it finds, and the user's line that needs it."""
+    named = dict(zip(entry.layout.parameters, arguments, strict=True))
+    reason = explain_failure(region.capture.guards, named, state.globals, original_code)
+    if reason is None:
+        return "unknown (what it looks at has changed again)"
+    guard, seen = reason
+    return f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
