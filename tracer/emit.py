@@ -23,6 +23,13 @@ from .native import USE_NATIVE
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
 HELPERS = ("k_miss", "k_failed", "k_raised")
 
+
+class _Helper(str):
+    """A constant of a region that each slot puts its own helper of this name in for."""
+
+    __slots__ = ()
+
+
 OriginalCode = Callable[[types.CodeType], types.CodeType]
 _numbers = itertools.count(1)
 
@@ -93,9 +100,11 @@ def write_slot(
     for region, text in zip(regions, texts, strict=True):
         others = set(layout.parameters).union(*(other.loads - other.stores for other in texts))
         renamed = _names_to_change(text, constants, others)
+        renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
         lines += _rename(text.lines, renamed)
-        constants |= {renamed.get(n, n): value for n, value in text.constants.items()}
+        own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
+        constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
     weak = {id(get): get for text in texts for get in text.weak}
     return SlotText("\n".join(lines) + "\n", constants, tuple(weak.values()))
@@ -143,7 +152,8 @@ def _write_region(
     taken |= _names_in(conditions)
     hit, error = _free("hit", taken), _free("error", taken)
     fetches = [f"{name} = {guards.render(source)}" for name, source in capture.fetches]
-    lines = _guard_lines(conditions, fetches, hit, error, region.number)
+    raised = constants.reserve("k_raised", _Helper("k_raised"))
+    lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, list(map(guards.render, inputs)), error)]
     names = [node for node in ast.walk(_parse(lines)) if isinstance(node, ast.Name)]
     loads = {node.id for node in names if isinstance(node.ctx, ast.Load)}
@@ -153,7 +163,7 @@ def _write_region(
     return RegionText(tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak)
 
 
-def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, error: str, number: int) -> list[str]:
+def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, error: str, raised: str) -> list[str]:
     """A guard or fetch that raises is a miss of this region; entering the `try` costs nothing."""
     if not conditions and not fetches:
         return ["    if True:"]
@@ -167,7 +177,7 @@ def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, er
         *test,
         f"            {hit} = True",
         f"    except Exception as {error}:",
-        f"        k_raised({number}, {error})",
+        f"        {raised}",
         f"    if {hit}:",
     ]
 
@@ -181,8 +191,9 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
         if capture.outputs:
             call = f"{', '.join(capture.outputs)}{',' if len(capture.outputs) == 1 else ''} = {call}"
         if capture.can_retry:
+            failed = constants.reserve("k_failed", _Helper("k_failed"))
             lines += ["try:", f"    {call}", f"except Exception as {error}:"]
-            lines += [f"    return k_failed({region.number}, {error})"]
+            lines += [f"    return {failed}({region.number}, {error})"]
         else:
             lines.append(call)
     elif capture.outputs:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .errors import InternalError
-from .guard_values import describe, same_elements, same_keys, same_value
+from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer
 from .guards import MISSING, Kind
 from .holding import Parts, Weak, held, hold, is_immutable_type, lives_for_ever, type_dict, type_mro
@@ -191,7 +191,8 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     if not expected:
         w.add(f"not {keys}")
         return
-    name = w.constant(expected, "keys")
+    # A list: code objects exchange strings inside of constant tuples for interned ones.
+    name = w.constants.reserve("k_keys", list(expected))
     if any(isinstance(key, (Weak, Parts)) for key in expected):
         w.add(f"{w.constant(same_keys)}({keys}, {name})")
         return
@@ -202,6 +203,8 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
 
 @_writes(Kind.HAS_KEY)
 def _write_has_key(w: Writer, source: Source, expected: Any) -> None:
+    if type(expected) in (str, int) and w.is_guarded(Item(source, expected)):
+        return  # fetching it raises where the key is gone
     container = _searched(w, source)
     key = _key(w, expected)
     w.add(f"{key} in {container}")
@@ -309,6 +312,8 @@ def _write_raw(w: Writer, text: str, raw: Any) -> None:
         w.add(f"{w.constant(raw)}({text})")
     elif isinstance(raw, Weak):
         w.add(f"{w.constants.text(raw)} is {text} is not None")
+    elif has_value(raw):
+        w.add(f"{w.constant(same_value)}({text}, {w.constant(raw, 'value')})")
     else:
         w.add(f"{text} is {w.constant(raw)}")
 

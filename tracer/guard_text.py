@@ -17,7 +17,7 @@ from .guard_writer import Condition, Writer
 from .guards import Guard, Kind, type_attribute
 from .holding import Constants, held
 from .native import USE_NATIVE
-from .sources import Global, Param, Source
+from .sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ def write_guards(
     counting.write_all()
     for source in fetched:
         counting.text(source)
-    names = {str(s) for g in guards for s in _all_sources(g.source) if isinstance(s, (Param, Global))} | set(taken)
-    writer = Writer(guards, constants, WRITERS, original_code, native, counting.count, names)
+    writer = Writer(guards, constants, WRITERS, original_code, native, counting, taken)
     writer.write_all()
     return GuardText(tuple(writer.conditions), writer.text)
 
@@ -57,12 +56,6 @@ def guard_text(guards: Sequence[Guard], **options: Any) -> tuple[list[str], dict
     constants = Constants()
     text = write_guards(guards, constants, **options)
     return [c.text for c in text.conditions], constants.values
-
-
-def _all_sources(source: Source) -> Iterable[Source]:
-    yield source
-    for base in source.bases():
-        yield from _all_sources(base)
 
 
 def explain_failure(
@@ -123,5 +116,5 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
 
 def _fetch(source: Source, scope: dict[str, Any]) -> Any:
     constants = Constants()
-    text = Writer((), constants, WRITERS, None, False, {}).text(source)
+    text = Writer((), constants, WRITERS, None, False, Writer((), constants, WRITERS, None, False, None)).text(source)
     return eval(text, scope | constants.values)

@@ -97,7 +97,15 @@ def same_value(value: object, expected: object) -> bool:
 
 def same_keys(seen: Any, expected: Sequence[object]) -> bool:
     """Are these the keys of an exact dict, in this order? By identity for those that are no plain values."""
-    return len(seen) == len(expected) and all(map(_same_key, seen, expected))
+    if len(seen) != len(expected):
+        return False
+    for key, wanted in zip(seen, expected, strict=True):
+        if type(key) is str and type(wanted) is str:
+            if key != wanted:
+                return False
+        elif not _same_key(key, wanted):
+            return False
+    return True
 
 
 def same_elements(seen: Any, expected: frozenset[object]) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import InternalError
-from .guards import Guard, Kind
+from .guards import Guard, Kind, Numbers
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
-from .sources import Attr, Global, Held, Literal, Param, Source, depth
+from .sources import Attr, Global, Held, Literal, Param, Source
 
 #: Kinds that must hold before anything is fetched from a source.
 _BEFORE_FETCH = frozenset({
@@ -36,7 +36,7 @@ class Condition:
 class Writer:
     """Writes the conditions of one region.
 
-    expected_count: how often each source is used; None in the first pass, which only counts.
+    first: the writer of the first pass, which only counts how often each source is used; None in that pass.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Writer:
         kinds: Mapping[Kind, Callable[[Writer, Source, Any], None]],
         original_code: Callable[[types.CodeType], types.CodeType] | None,
         native: bool,
-        expected_count: dict[Source, int] | None,
+        first: Writer | None,
         taken: Iterable[str] = (),
     ) -> None:
         self.guards = guards
@@ -55,47 +55,56 @@ class Writer:
         self._kinds = kinds
         self.native = native
         self.conditions: list[Condition] = []
-        self.count: dict[Source, int] = {}
-        self.counting = expected_count is None
-        self._expected_count = expected_count or {}
-        self._taken = set(taken)
-        self._bound: dict[Source, str] = {}
-        self._by_source: dict[Source, list[Guard]] = {}
-        self._types: dict[Source, Any] = {}
+        self.number: Numbers = Numbers() if first is None else first.number
+        self.count: dict[int, int] = {}
+        self.names: set[str] = set()
+        self.counting = first is None
+        self._expected_count = {} if first is None else first.count
+        self._taken = set(taken) if first is None else first.names.union(taken)
+        self._bound: dict[int, str] = {}
+        self._by_source: dict[int, list[Guard]] = {}
+        self._types: dict[int, Any] = {}
         self._written: set[int] = set()
-        self._ready: set[Source] = set()
+        self._ready: set[int] = set()
         self._checked: set[object] = set()
         self._tensor_source: dict[int, Source] = {}
         self._current: tuple[Guard, ...] = ()
         for guard in guards:
-            self._by_source.setdefault(guard.source, []).append(guard)
+            number = self.number(guard.source)
+            self._by_source.setdefault(number, []).append(guard)
             known = _known_type(guard)
             if known is not None:
-                self._types[guard.source] = known
+                self._types[number] = known
 
     # sources ----------------------------------------------------------------------------------------------------------
     def text(self, source: Source) -> str:
         """A source as an expression; the first use of one that is used again binds it to a temporary."""
-        if isinstance(source, (Param, Global)):
-            if source.name.startswith("k_"):
-                raise InternalError(f"{source} cannot be read: names with k_ are constants of the region")
-            return source.name
-        if isinstance(source, Literal):
-            value = source.value
+        kind = type(source)
+        if kind is Param or kind is Global:
+            return self._name(source.name)  # type: ignore[attr-defined]
+        if kind is Literal:
+            value = source.value  # type: ignore[attr-defined]
             return self.constants.add(value) if type(value) is float and not math.isfinite(value) else repr(value)
         if isinstance(source, Held) and lives_for_ever(source.value):
             return self.constants.add(source.value, source.name.removeprefix("k_"))
-        used = self.count.get(source, 0)
-        self.count[source] = used + 1
-        if source in self._bound:
-            return self._bound[source]
+        number = self.number(source)
+        used = self.count.get(number, 0)
+        self.count[number] = used + 1
+        if number in self._bound:
+            return self._bound[number]
         if used and self.counting:
             return "_"
         text = self._expression(source)
-        if self._expected_count.get(source, 0) < 2:
+        if self._expected_count.get(number, 0) < 2:
             return text
-        name = self._bound[source] = self._temporary()
+        name = self._bound[number] = self._temporary()
         return f"({name} := {text})"
+
+    def _name(self, name: str) -> str:
+        if name.startswith("k_"):
+            raise InternalError(f"{name} cannot be read: names with k_ are constants of the region")
+        self.names.add(name)
+        return name
 
     def _expression(self, source: Source) -> str:
         if isinstance(source, Held):
@@ -118,7 +127,7 @@ class Writer:
         late = {Kind.TENSOR, Kind.NO_OVERLAP}
         later = {Kind.STATE, Kind.TYPE_ATTR, *late}
         for guard in self.guards:
-            if guard.kind not in later and depth(guard.source) == 0:
+            if guard.kind not in later and not guard.source.bases():
                 self.write(guard)
         for kind in (Kind.STATE, Kind.TYPE_ATTR):
             for guard in self.guards:
@@ -148,13 +157,14 @@ class Writer:
     def ready_to_fetch(self, source: Source) -> None:
         """Write the guards of everything that this source is fetched from."""
         for base in source.bases():
-            if base in self._ready:
+            number = self.number(base)
+            if number in self._ready:
                 continue
-            self._ready.add(base)
+            self._ready.add(number)
             self.ready_to_fetch(base)
             if isinstance(base, Held) and isinstance(hold(base.value), Weak):
                 self.add(f"{self.text(base)} is not None")
-            for guard in self._by_source.get(base, ()):
+            for guard in self._by_source.get(number, ()):
                 if guard.kind in _BEFORE_FETCH:
                     self.write(guard)
                 elif guard.kind is Kind.TENSOR:
@@ -166,6 +176,10 @@ class Writer:
         """A condition of the guard that is being written."""
         self.conditions.append(Condition(text, self._current))
 
+    def is_guarded(self, source: Source) -> bool:
+        """Will some guard fetch this source?"""
+        return self.number(source) in self._by_source
+
     def first_time(self, *key: object) -> bool:
         """Was nothing added under this key before?"""
         if key in self._checked:
@@ -175,20 +189,20 @@ class Writer:
 
     # types ------------------------------------------------------------------------------------------------------------
     def require_type(self, source: Source, cls: Any) -> None:
-        if not self.first_time("type", source):
+        if not self.first_time("type", self.number(source)):
             return
         name = self.constants.text(held(cls))
         self.add(f"{self.constant(type)}({self.text(source)}) is {name}")
 
     def plain_type(self, source: Source, plain: frozenset[type], hint: str) -> type | None:
         """The source's exact type where its guards say it, else a condition that it is one of these."""
-        known = held(self._types.get(source))
+        known = held(self._types.get(self.number(source)))
         if known is not None:
             return known
         if isinstance(source, Attr) and source.name == "__dict__":
             self.require_type(source, dict)
             return dict
-        if self.first_time("one of", hint, source):
+        if self.first_time("one of", hint, self.number(source)):
             self.add(f"{self.constant(type)}({self.text(source)}) in {self.constant(plain, hint)}")
         return None
 
@@ -196,8 +210,8 @@ class Writer:
     def _tensor_groups(self) -> tuple[list[Guard], list[Guard]]:
         """Guards of tensors among what the slot was given, and of those that must be fetched."""
         tensors = [g for g in self.guards if g.kind is Kind.TENSOR]
-        own = [g for g in tensors if depth(g.source) == 0]
-        return own, [g for g in tensors if depth(g.source) > 0]
+        own = [g for g in tensors if not g.source.bases()]
+        return own, [g for g in tensors if g.source.bases()]
 
     def _write_tensors(self, guards: list[Guard]) -> None:
         """One call for many tensors; the same tensor at a second source must still be the same."""

@@ -18,7 +18,7 @@ from .errors import InternalError, UserLine
 from .guard_values import describe, has_value, key_of, same_value, value_key
 from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import GlobalState, Overlap, TensorFacts
-from .sources import Literal, Source
+from .sources import Attr, Item, Literal, Source
 
 
 class Missing:
@@ -106,6 +106,8 @@ def _expected_key(kind: Kind, expected: Any) -> Hashable:
 _SINGLE = frozenset({
     Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.TENSOR, Kind.CODE, Kind.EXPRESSION, Kind.STATE,
 })  # fmt: skip
+#: Kinds whose source is NOWHERE.
+_OF_NO_SOURCE = frozenset({Kind.TYPE_ATTR, Kind.STATE, Kind.NO_OVERLAP})
 #: Kinds that say of what class the value is.
 _TYPED = (Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.TENSOR)
 #: Pairs that contradict each other on the same source with the same expectation.
@@ -139,6 +141,27 @@ def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
     return all(map(is_immutable_type, type_mro(cls)))
 
 
+class Numbers:
+    """A number for each source: the same for equal ones, found without hashing a long chain again and again."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, int] = {}
+        self._by_content: dict[Hashable, int] = {}
+        self._alive: list[Source] = []  # an id means something only while its object lives
+
+    def __call__(self, source: Source) -> int:
+        number = self._by_id.get(id(source))
+        if number is None:
+            content: Hashable = source
+            if type(source) is Attr:
+                content = self(source.base), source.name
+            elif type(source) is Item:
+                content = self(source.base), None, repr(source.key)
+            number = self._by_id[id(source)] = self._by_content.setdefault(content, len(self._by_content))
+            self._alive.append(source)
+        return number
+
+
 class GuardSet:
     """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
@@ -148,8 +171,8 @@ class GuardSet:
 
     def __init__(self) -> None:
         self._guards: list[Guard] = []
-        self._keys: list[Hashable] = []
         self._known: dict[Hashable, int] = {}
+        self._number = Numbers()
 
     def __len__(self) -> int:
         return len(self._guards)
@@ -158,67 +181,66 @@ class GuardSet:
         return iter(self._guards)
 
     def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
-        if kind in (Kind.TYPE_ATTR, Kind.STATE, Kind.NO_OVERLAP):
+        """InternalError for a guard that contradicts an earlier one."""
+        if kind in _OF_NO_SOURCE:
             source = NOWHERE
+        number = self._number(source)
         if kind is Kind.STATE:
-            if (kind, source) in self._known:
+            if (kind, number) in self._known:
                 return
             expected = expected or GlobalState()
         if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
             return
-        key = (kind, source, _expected_key(kind, expected))
-        if key in self._known:
+        seen = _expected_key(kind, expected)
+        if (kind, number, seen) in self._known:
             return
-        self._refuse_contradiction(kind, source, expected, key)
-        self._known[key] = len(self._guards)
-        self._guards.append(Guard(kind, source, expected, line))
-        self._keys.append(key)
-        only = self._only(kind, source, expected)
+        only = self._only(kind, number, expected)
+        at = self._contradicting(kind, number, expected, only, seen)
+        if at is not None:
+            raise InternalError(f"contradictory guards: {self._guards[at]!s} and {Guard(kind, source, expected)!s}")
+        self._known[kind, number, seen] = len(self._guards)
         if only is not None:
-            self._known[only] = len(self._guards) - 1
+            self._known[only] = len(self._guards)
+        self._guards.append(Guard(kind, source, expected, line))
 
     @staticmethod
-    def _only(kind: Kind, source: Source, expected: Any) -> Hashable:
+    def _only(kind: Kind, number: int, expected: Any) -> Hashable:
         """A key for what only one expectation can hold of."""
         if kind in _SINGLE:
-            return kind, source
+            return kind, number
         if kind is Kind.TYPE_ATTR:
             return kind, id(expected[0]), expected[1]
         return None
 
-    def _refuse_contradiction(self, kind: Kind, source: Source, expected: Any, key: tuple[Any, ...]) -> None:
-        only = self._only(kind, source, expected)
-        at = self._known.get(only) if only is not None else None
-        if at is None and kind in _OPPOSITE:
-            at = self._known.get((_OPPOSITE[kind], source, key[2]))
-        if at is None and kind in _TYPED:
-            others = (k for k in _TYPED if self._implies_other_type(k, kind, source, expected))
-            at = next((self._known[k, source] for k in others), None)
-        if at is not None:
-            raise InternalError(f"contradictory guards: {self._guards[at]!s} and {Guard(kind, source, expected)!s}")
-
-    def _implies_other_type(self, known: Kind, kind: Kind, source: Source, expected: Any) -> bool:
-        at = self._known.get((known, source))
-        if at is None:
-            return False
-        before = self._guards[at].expected
-        return _class(known, before) is not _class(kind, expected)
+    def _contradicting(self, kind: Kind, number: int, expected: Any, only: Hashable, seen: Hashable) -> int | None:
+        known = self._known
+        if only is not None and only in known:
+            return known[only]
+        if kind in _OPPOSITE:
+            return known.get((_OPPOSITE[kind], number, seen))
+        if kind in _TYPED:
+            for other in _TYPED:
+                at = known.get((other, number))
+                if at is not None and _class(other, self._guards[at].expected) is not _class(kind, expected):
+                    return at
+        return None
 
     def mark(self) -> int:
         return len(self._guards)
 
     def rollback(self, mark: int) -> None:
         """Forget every guard that was added since the mark."""
-        del self._guards[mark:], self._keys[mark:]
+        del self._guards[mark:]
         self._known = {key: at for key, at in self._known.items() if at < mark}
 
     def freeze(self) -> tuple[Guard, ...]:
         """The guards that are needed, in order; nothing that they hold keeps a model alive."""
-        implied: dict[Source, set[Kind]] = {}
+        strong: dict[int, list[Guard]] = {}
         for guard in self._guards:
-            implied.setdefault(guard.source, set()).update(_IMPLIES.get(guard.kind, ()))
-        needed = [g for g in self._guards if g.kind not in implied[g.source]]
-        tensors = {g.source: g.expected for g in needed if g.kind is Kind.TENSOR}
+            if guard.kind in _IMPLIES:
+                strong.setdefault(self._number(guard.source), []).append(guard)
+        needed = [g for g in self._guards if not any(_swallows(s, g) for s in strong.get(self._number(g.source), ()))]
+        tensors = {self._number(g.source): g.expected for g in needed if g.kind is Kind.TENSOR}
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
@@ -228,7 +250,7 @@ class GuardSet:
             if guard.kind is Kind.TENSOR:
                 expected: object = facts[id(guard.expected)]
             elif guard.kind is Kind.NO_OVERLAP:
-                expected = _overlap(guard.expected, tensors)
+                expected = self._overlap(guard.expected, tensors)
             else:
                 expected = _frozen(guard.kind, guard.expected)
             return Guard(guard.kind, guard.source, expected, guard.line)
@@ -236,15 +258,40 @@ class GuardSet:
         return tuple(map(freeze, needed))
 
 
-def _overlap(sources: Sequence[Source], tensors: Mapping[Source, torch.Tensor]) -> tuple[tuple[Source, ...], Overlap]:
-    """The sources of different tensors among these, and how the tensors overlap."""
-    different: dict[int, Source] = {}
-    for source in sources:
-        if source not in tensors:
-            raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
-        different.setdefault(id(tensors[source]), source)
-    kept = tuple(different.values())
-    return kept, Overlap.of([tensors[source] for source in kept])
+    def _overlap(
+        self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor]
+    ) -> tuple[tuple[Source, ...], Overlap]:
+        """The sources of different tensors among these, and how the tensors overlap."""
+        different: dict[int, Source] = {}
+        for source in sources:
+            if self._number(source) not in tensors:
+                raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
+            different.setdefault(id(tensors[self._number(source)]), source)
+        kept = tuple(different.values())
+        return kept, Overlap.of([tensors[self._number(source)] for source in kept])
+
+
+def _swallows(strong: Guard, weak: Guard) -> bool:
+    """Does one guard make another on the same source needless? InternalError where they contradict each other."""
+    if weak.kind not in _IMPLIES[strong.kind]:
+        return False
+    if not _agree(strong.kind, strong.expected, weak.kind, weak.expected):
+        raise InternalError(f"contradictory guards: {strong} and {weak}")
+    return True
+
+
+def _agree(strong: Kind, value: Any, weak: Kind, expected: Any) -> bool:
+    if weak is Kind.IS_NOT:
+        return value is not expected
+    if weak in (Kind.TYPE, Kind.EXPRESSION):
+        return weak is Kind.TYPE or value is expected
+    if weak in (Kind.HAS_KEY, Kind.LACKS_KEY):
+        return (key_of(expected) in map(key_of, value)) == (weak is Kind.HAS_KEY)
+    if strong is Kind.LENGTH:
+        return (value > 0) == (weak is Kind.TRUTHY)
+    if weak is Kind.LENGTH:
+        return len(value) == expected
+    return bool(value) == (weak is Kind.TRUTHY)
 
 
 def _class(kind: Kind, expected: Any) -> type:

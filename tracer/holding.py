@@ -208,7 +208,7 @@ class Constants:
 
     def add(self, value: Any, hint: str | None = None) -> str:
         """The name of a constant that is this very object."""
-        return self._named(value, hint or short_name(value), value, False)
+        return self._names.get((id(value), False)) or self._named(value, hint or short_name(value), value, False)
 
     def preset(self, name: str, value: Any) -> None:
         """Adds a constant under a name that other texts use already."""
