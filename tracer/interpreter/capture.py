@@ -20,6 +20,7 @@ from ..graph.capture import Callee, Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
 from ..sources import Param, Source
+from ..values import families
 from ..values.base import Mutable, Raised, Value
 from ..values.functions import BoundMethod, FunctionValue
 from ..values.modules import ModuleValue
@@ -28,7 +29,7 @@ from .context import Context
 from .exits import ExitWriter, Unbuildable
 from .frame import Frame, NullValue, State
 
-assert opcodes
+assert opcodes and families
 
 #: how often one capture may begin anew before it is given up
 MAX_ATTEMPTS = 50

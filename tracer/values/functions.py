@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
-from ..sources import Attr, Item, Source
+from ..sources import Attr, Item, Operation, Source
 from .base import Mutable, Value, wraps
 from .constants import ConstantValue, constant
 from .mappings import new_dict
@@ -20,6 +20,9 @@ from .torch_functions import torch_function
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
+
+
+EMPTY_CELL = CellType()
 
 
 class CellValue(Mutable):
@@ -57,10 +60,9 @@ def build_cell(ctx: Context, obj: CellType, source: Source) -> Value:
     try:
         content = obj.cell_contents
     except ValueError:
-        # An empty cell cannot be told from a full one without an exception, so its emptiness is not a guard.
-        raise GraphBreak(
-            "empty closure cell", str(source), "bind the variable before the compiled function runs"
-        ) from None
+        # Cells compare by their contents, and two empty ones are equal.
+        ctx.guard(Kind.EXPRESSION, Operation("==", source, ctx.hold(EMPTY_CELL, "empty_cell")), True)
+        return CellValue(None, source)
     return CellValue(ctx.wrap(content, Attr(source, "cell_contents")), source)
 
 

@@ -1,0 +1,27 @@
+"""Every family of values, imported so that each has registered what it wraps."""
+
+from . import (
+    builtins,
+    classes,
+    constants,
+    exceptions,
+    functions,
+    generators,
+    iterators,
+    managers,
+    mappings,
+    modules,
+    objects,
+    python_modules,
+    sequences,
+    sets,
+    super,
+    tensors,
+    torch_functions,
+    views,
+)
+
+__all__ = [
+    "builtins", "classes", "constants", "exceptions", "functions", "generators", "iterators", "managers", "mappings",
+    "modules", "objects", "python_modules", "sequences", "sets", "super", "tensors", "torch_functions", "views",
+]  # fmt: skip
