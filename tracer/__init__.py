@@ -1,0 +1,20 @@
+"""torchgraft: PyTorch programs captured in pure Python, and grafted into a function's own bytecode as compiled regions."""
+
+from .api import (
+    compile,
+    counters,
+    disable,
+    explain,
+    install,
+    installed,
+    is_compiling,
+    original,
+    reset,
+    uninstall,
+)
+from .errors import GraphBreak, TorchgraftError
+
+__all__ = [
+    "GraphBreak", "TorchgraftError", "compile", "counters", "disable", "explain", "install", "installed", "is_compiling",
+    "original", "reset", "uninstall",
+]  # fmt: skip
