@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import enum
 import operator
+from collections import OrderedDict
 from collections.abc import Callable
-from types import EllipsisType, NoneType, NotImplementedType
+from types import EllipsisType, FunctionType, MappingProxyType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import GraphBreak
 from ..guards import Kind
-from ..sources import Literal, Operation, Source, depth
+from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 #: numbers whose arithmetic is pure and may be repeated at run time
 NUMBERS = (int, float, bool)
 LITERALS = (int, float, bool, str, bytes, complex, NoneType, EllipsisType)
-TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo)
 #: an expression over numbers from outside may get this deep before its value is guarded instead
 MAX_EXPRESSION_DEPTH = 12
 #: integers above this many bits are not computed at capture: `10 ** 10 ** 10` must not hang it
@@ -42,6 +43,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+#: pure functions that give a number's or string's text or size and cannot fail
+_TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format])
 #: operators that may be repeated in a guard or an exit: they cannot raise and stay small
 _REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
 
@@ -164,8 +167,11 @@ class ConstantMethod(Value):
         self.receiver, self.name = receiver, name
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        arguments = [ctx.real(a).as_python(ctx) for a in args]
-        named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
+        if self.name == "join" and len(args) == 1:
+            arguments: list[Any] = [[plain(ctx, item) for item in ctx.real(args[0]).unpack(ctx)]]
+        else:
+            arguments = [plain(ctx, a) for a in args]
+        named = {k: plain(ctx, v) for k, v in kwargs.items()}
         return call_pure(ctx, getattr(self.receiver.as_python(ctx), self.name), *arguments, **named)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -197,15 +203,62 @@ def _too_big(op: str, left: int, right: int) -> bool:
 
 def is_constant(obj: object) -> bool:
     """Is the object an immutable one that a region may hold as it is?"""
-    if isinstance(obj, enum.Enum) or type(obj) in LITERALS or isinstance(obj, TORCH_CONSTANTS):
+    if isinstance(obj, enum.Enum) or type(obj) in LITERALS or isinstance(obj, (*TORCH_CONSTANTS, range)):
         return True
     return type(obj) is NotImplementedType or (
         type(obj) in (tuple, frozenset) and all(is_constant(item) for item in obj)  # type: ignore[attr-defined]
     )
 
 
-def constant(obj: object) -> ConstantValue:
+def constant(obj: object) -> Any:
+    """The value for an immutable object of capture's own: a ConstantValue, or what stands for a tuple or frozenset."""
+    kind = type(obj)
+    if kind is tuple or kind is frozenset:
+        return PYTHON_RESULTS[kind](None, obj, lambda ctx, item: constant(item))  # type: ignore[arg-type]
     return ConstantValue(obj)
+
+
+_CONTAINERS: frozenset[type] = frozenset(
+    {list, tuple, dict, set, frozenset, torch.Size, slice, OrderedDict, MappingProxyType}
+    | {type(getattr(cls(), name)()) for cls in (dict, OrderedDict) for name in ("keys", "values", "items")}
+)
+
+
+def plain(ctx: Context, value: Value) -> Any:
+    """The object, if it is a constant or a builtin container of such: a pure function may be called on it."""
+    obj = ctx.real(value).as_python(ctx)
+    if not _is_plain(obj):
+        ctx.real(value).refuse("call of a builtin function with an object")
+    return obj
+
+
+def _is_plain(obj: Any) -> bool:
+    if type(obj) in _CONTAINERS:
+        if isinstance(obj, slice):
+            return all(map(_is_plain, (obj.start, obj.stop, obj.step)))
+        return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
+    if isinstance(obj, enum.Enum):
+        return all(_is_not_of_the_user(getattr(type(obj), name)) for name in ("__str__", "__repr__", "__format__"))
+    return is_constant(obj)
+
+
+def _is_not_of_the_user(method: Any) -> bool:
+    return type(method) is not FunctionType or method.__module__ == "enum"
+
+
+def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> Value:
+    """`function(*args)` of numbers and strings as an expression: nothing is guarded until the result is used."""
+    sources = [arg.source or Literal(arg.value) for arg in args]
+    simple = all(type(arg.value) in NUMBERS or type(arg.value) is str for arg in args)
+    known = all(arg.source is None for arg in args)
+    if known or not simple or function not in _TRACEABLE or (function is int and type(args[0].value) in (float, str)):
+        return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
+    if function is float and type(args[0].value) in (int, str):  # too big an int, no number at all
+        return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
+    source = Call(ctx.hold(function), tuple(sources))
+    if depth(source) > MAX_EXPRESSION_DEPTH:
+        return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
+    return ConstantValue(function(*[arg.value for arg in args]), source)
 
 
 def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | None = None) -> Value:
@@ -220,7 +273,7 @@ def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | 
     return ConstantValue(obj)
 
 
-#: how a pure function's result of this type becomes a value: maker(ctx, object, leaf); families of containers register here
+#: how a pure function's result of this type becomes a value: maker(ctx, object, leaf); containers register here
 PYTHON_RESULTS: dict[type, Callable[[Context, Any, Callable[[Context, Any], Value]], Value]] = {}
 
 
@@ -233,7 +286,7 @@ def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: 
     return from_python(ctx, result)
 
 
-@wraps(int, float, bool, str, bytes, complex, NoneType, EllipsisType, NotImplementedType)
+@wraps(int, float, bool, str, bytes, complex, range, NoneType, EllipsisType, NotImplementedType)
 @wraps(torch.dtype, torch.device, torch.layout, torch.memory_format)
 def build_constant(ctx: Context, obj: Any, source: Source) -> Value:
     if type(obj) in NUMBERS or type(obj) is str:

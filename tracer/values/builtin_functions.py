@@ -1,0 +1,341 @@
+"""Python's builtin functions."""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import functools
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import GraphBreak
+from ..guards import MISSING
+from . import operations
+from .base import Raised, Value
+from .builtin_registry import builtin
+from .constants import ConstantValue, call_pure, constant, plain, traced
+from .iterator_tools import is_none
+from .iterators import iterator_of
+from .lookup import class_attribute
+from .pure_functions import known, pure
+from .sequences import ListValue, sorted_values
+from .tensors import TensorValue, call_graph
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+#: metaclasses of torch's that decide by more than the class; fakes answer as real tensors do
+_TENSOR_METACLASSES = {type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer), type(torch.FloatTensor)}
+_OUTSIDE: dict[Any, tuple[str, str, str]] = {
+    print: ("print()", "output", "print outside of the compiled function, or let this be a break"),
+    open: ("open()", "files", "open it outside of the compiled function"),
+    input: ("input()", "", "ask outside of the compiled function"),
+    exec: ("exec()", "", "run it outside of the compiled function"),
+    eval: ("eval()", "", "evaluate it outside of the compiled function"),
+    compile: ("compile()", "", "compile it outside of the compiled function"),
+    __import__: ("__import__()", "", "import at the top of the module"),
+    breakpoint: ("breakpoint()", "the debugger stops in the original code", ""),
+    id: ("id()", "an object's address is known at run time only", "compare objects with `is`"),
+    globals: ("globals()", "", "name the variable"),
+    locals: ("locals()", "", "name the variable"),
+    dir: ("dir()", "", "name the attribute"),
+    memoryview: ("memoryview()", "", ""),
+    bytearray: ("bytearray()", "", "use bytes, or a tensor"),
+}
+
+
+def _breaks(function: Any) -> None:
+    def handler(ctx: Context, *args: Value, **kwargs: Value) -> Value:
+        raise GraphBreak(*_OUTSIDE[function])
+
+    builtin(function)(handler)
+
+
+for _function in _OUTSIDE:
+    _breaks(_function)
+
+for _function in (chr, ord, bin, hex, oct, ascii, round, divmod):
+    builtin(_function)(pure(_function, f"{_function.__name__}()"))
+
+
+@builtin(len)
+def len_(ctx: Context, obj: Value, /) -> Value:
+    return ctx.real(obj).length(ctx)
+
+
+# classes ------------------------------------------------------------------------------------------------------------
+@builtin(isinstance)
+def isinstance_(ctx: Context, obj: Value, classes: Value, /) -> Value:
+    real = ctx.real(obj)
+    return constant(any(_is_instance(ctx, real, cls) for cls in _classes(ctx, classes)))
+
+
+@builtin(issubclass)
+def issubclass_(ctx: Context, cls: Value, classes: Value, /) -> Value:
+    real = ctx.real(cls).as_python(ctx)
+    if not isinstance(real, type):
+        ctx.real(cls).refuse("issubclass()")
+    return constant(any(_is_subclass(real, candidate) for candidate in _classes(ctx, classes)))
+
+
+def _classes(ctx: Context, value: Value) -> list[type]:
+    """The classes in the second argument: one, a union, or tuples of them."""
+    real = ctx.real(value)
+    found: list[type] = []
+    waiting = [real.as_python(ctx)]
+    while waiting:
+        cls = waiting.pop(0)
+        if type(cls) is tuple:
+            waiting[:0] = cls
+        elif isinstance(cls, types.UnionType):
+            waiting[:0] = cls.__args__
+        elif isinstance(cls, type):
+            found.append(cls)
+        else:
+            real.refuse("use as a class")
+    return found
+
+
+def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
+    if isinstance(obj, TensorValue) and type(cls) in _TENSOR_METACLASSES:
+        return isinstance(obj.fake, cls)
+    kind = obj.python_type(ctx)
+    if _is_subclass(kind, cls):
+        return True
+    # An object may claim another class by a `__class__` of its own.
+    claimed = next(vars(base)["__class__"] for base in kind.__mro__ if "__class__" in vars(base))
+    if claimed is not vars(object)["__class__"]:
+        obj.refuse("isinstance()", "its class defines __class__")
+    return False
+
+
+def _is_subclass(kind: type, cls: type) -> bool:
+    """`issubclass(kind, cls)`, which asks only metaclasses whose answer depends on nothing but the two."""
+    meta = type(cls)
+    if cls in kind.__mro__:
+        return True
+    if meta in _TENSOR_METACLASSES or _uses(meta, type):
+        return False
+    if _uses(meta, abc.ABCMeta) and _hook_is_known(cls):
+        return issubclass(kind, cls)
+    raise GraphBreak("isinstance() with a class that decides by itself", f"{cls.__module__}.{cls.__qualname__}", "")
+
+
+def _uses(meta: type, base: type) -> bool:
+    return all(
+        getattr(meta, name) is getattr(base, name) or getattr(meta, name) == getattr(base, name)
+        for name in ("__instancecheck__", "__subclasscheck__")
+    )
+
+
+def _hook_is_known(cls: type) -> bool:
+    owner = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
+    return owner.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+@builtin(callable)
+def callable_(ctx: Context, obj: Value, /) -> Value:
+    return constant(class_attribute(ctx, ctx.real(obj).python_type(ctx), "__call__") is not MISSING)
+
+
+# attributes ---------------------------------------------------------------------------------------------------------
+def _name(ctx: Context, value: Value) -> str:
+    name = ctx.real(value).as_python(ctx)
+    if type(name) is not str:
+        ctx.real(value).refuse("use as an attribute's name")
+    return name
+
+
+@builtin(getattr)
+def getattr_(ctx: Context, obj: Value, name: Value, default: Value | None = None, /) -> Value:
+    wanted = _name(ctx, name)
+    try:
+        return ctx.real(obj).getattr(ctx, wanted)
+    except Raised as raised:
+        if default is None or not _is_attribute_error(ctx, raised):
+            raise
+        return default
+
+
+def _is_attribute_error(ctx: Context, raised: Raised) -> bool:
+    return issubclass(ctx.real(raised.value).python_type(ctx), AttributeError)
+
+
+@builtin(hasattr)
+def hasattr_(ctx: Context, obj: Value, name: Value, /) -> Value:
+    try:
+        ctx.real(obj).getattr(ctx, _name(ctx, name))
+    except Raised as raised:
+        if not _is_attribute_error(ctx, raised):
+            raise
+        return constant(False)
+    return constant(True)
+
+
+@builtin(setattr)
+def setattr_(ctx: Context, obj: Value, name: Value, value: Value, /) -> Value:
+    ctx.real(obj).setattr(ctx, _name(ctx, name), value)
+    return constant(None)
+
+
+@builtin(delattr)
+def delattr_(ctx: Context, obj: Value, name: Value, /) -> Value:
+    ctx.real(obj).delattr(ctx, _name(ctx, name))
+    return constant(None)
+
+
+@builtin(vars)
+def vars_(ctx: Context, obj: Value, /) -> Value:
+    return ctx.real(obj).getattr(ctx, "__dict__")
+
+
+# reductions ---------------------------------------------------------------------------------------------------------
+@builtin(any)
+def any_(ctx: Context, iterable: Value, /) -> Value:
+    return constant(_found(ctx, iterable, True))
+
+
+@builtin(all)
+def all_(ctx: Context, iterable: Value, /) -> Value:
+    return constant(not _found(ctx, iterable, False))
+
+
+def _found(ctx: Context, iterable: Value, wanted: bool) -> bool:
+    iterator = iterator_of(ctx, iterable)
+    while (item := iterator.next(ctx)) is not None:
+        ctx.spend(1)
+        if ctx.real(item).truth(ctx) == wanted:
+            return True
+    return False
+
+
+@builtin(sum)
+def sum_(ctx: Context, iterable: Value, /, start: Value | None = None) -> Value:
+    items = ctx.real(iterable).unpack(ctx)
+    total = constant(0) if start is None else ctx.real(start)
+    if isinstance(total, ConstantValue) and isinstance(total.value, (str, bytes)):
+        total.refuse("sum()")
+    reals = [total, *(ctx.real(item) for item in items)]
+    numbers = next((i for i, real in enumerate(reals) if not _is_number(real)), len(reals))
+    if any(type(real.value) in (float, complex) for real in reals[:numbers] if isinstance(real, ConstantValue)):
+        # CPython sums floats with a compensation of its own, up to the first item that is no number.
+        plain_numbers = [real.as_python(ctx) for real in reals[:numbers]]
+        total, items = call_pure(ctx, sum, plain_numbers[1:], plain_numbers[0]), items[numbers - 1 :]
+    for item in items:
+        total = operations.binary(ctx, "+", total, item)
+    return total
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and type(value.value) in (int, float, bool, complex)
+
+
+def _extreme(name: str, sign: str) -> None:
+    def handler(ctx: Context, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+        if not args or (len(args) > 1 and default is not None):
+            raise GraphBreak("call with wrong arguments", f"{name}()", "")
+        items = list(args) if len(args) > 1 else ctx.real(args[0]).unpack(ctx)
+        if not items:
+            if default is None:
+                ctx.raise_(ValueError(f"{name}() {_EMPTY}"))
+            return default
+        keys = items if is_none(ctx, key) else [ctx.real(key).call(ctx, [i], {}) for i in items]  # type: ignore[arg-type]
+        best = 0
+        for i in range(1, len(items)):
+            if ctx.real(operations.compare(ctx, sign, keys[i], keys[best])).truth(ctx):
+                best = i
+        return items[best]
+
+    builtin(getattr(builtins, name))(handler)
+
+
+try:
+    min([])
+except ValueError as _error:
+    #: what CPython says of an empty argument, which differs among versions
+    _EMPTY = str(_error).partition(" ")[2]
+_extreme("min", "<")
+_extreme("max", ">")
+
+
+@builtin(sorted)
+def sorted_(ctx: Context, iterable: Value, /, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+    return ctx.born(ListValue(sorted_values(ctx, tuple(ctx.real(iterable).unpack(ctx)), key, reverse)))
+
+
+@builtin(functools.reduce)
+def reduce(ctx: Context, function: Value, iterable: Value, initial: Value | None = None, /) -> Value:
+    iterator = iterator_of(ctx, iterable)
+    total = initial if initial is not None else iterator.next(ctx)
+    if total is None:
+        ctx.raise_(TypeError("reduce() of empty iterable with no initial value"))
+    while (item := iterator.next(ctx)) is not None:
+        ctx.spend(1)
+        total = ctx.real(function).call(ctx, [total, item], {})
+    return total
+
+
+# numbers and text ---------------------------------------------------------------------------------------------------
+@builtin(abs)
+def abs_(ctx: Context, number: Value, /) -> Value:
+    real = ctx.real(number)
+    if isinstance(real, TensorValue):
+        return call_graph(ctx, torch.abs, [real], {})
+    if isinstance(real, ConstantValue):
+        return traced(ctx, abs, real)
+    return real.call_method(ctx, "__abs__", [], {})
+
+
+@builtin(pow)
+def pow_(ctx: Context, base: Value, exp: Value, mod: Value | None = None) -> Value:
+    if is_none(ctx, mod):
+        return operations.binary(ctx, "**", base, exp)
+    return call_pure(ctx, pow, *[known(ctx, v, "pow()") for v in (base, exp, mod or constant(None))])
+
+
+@builtin(hash)
+def hash_(ctx: Context, obj: Value, /) -> Value:
+    return call_pure(ctx, hash, known(ctx, obj, "hash()"))
+
+
+def _text(function: Any, special: str) -> None:
+    def handler(ctx: Context, obj: Value, /) -> Value:
+        return as_text(ctx, function, special, obj)
+
+    builtin(function)(handler)
+
+
+def as_text(ctx: Context, function: Any, special: str, obj: Value) -> Value:
+    """str(obj) or repr(obj)."""
+    real = ctx.real(obj)
+    if isinstance(real, ConstantValue):
+        return real if function is str and type(real.value) is str else traced(ctx, function, real)
+    if isinstance(real, TensorValue):
+        raise GraphBreak("reading a tensor's value", f"text of {real}", "print it outside of the compiled function")
+    if hasattr(real, "special") or (isinstance(real.python_type(ctx), type) and issubclass(
+        real.python_type(ctx), BaseException
+    )):
+        return real.call_method(ctx, special, [], {})
+    return call_pure(ctx, function, plain(ctx, real))
+
+
+_text(repr, "__repr__")
+
+
+@builtin(format)
+def format_(ctx: Context, obj: Value, spec: Value | None = None, /) -> Value:
+    real = ctx.real(obj)
+    form = "" if spec is None else known(ctx, spec, "format()")
+    if form == "":
+        if isinstance(real, ConstantValue) and type(real.value) in (int, float, bool, str):
+            return as_text(ctx, str, "__str__", real)
+        if hasattr(real, "special"):
+            return real.call_method(ctx, "__format__", [constant("")], {})
+        return as_text(ctx, str, "__str__", real)
+    if isinstance(real, ConstantValue) and type(real.value) is float:
+        return traced(ctx, format, real, constant(form))
+    return call_pure(ctx, format, known(ctx, real, "format()"), form)
+

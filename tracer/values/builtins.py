@@ -1,0 +1,99 @@
+"""Functions and classes written in C, as values: whoever needs them imports them from here, with every handler loaded.
+
+Torch's operators become nodes; the handlers of `builtin_registry` answer for the rest; what nobody answers for is a
+break at its call.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from ..guards import Kind
+from ..sources import Attr, Source
+from . import builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, pure_functions
+from .base import Value, wraps
+from .builtin_registry import call_builtin, call_class_method, call_type, name_of
+from .constants import call_pure, constant
+from .lookup import UnboundMethod
+from .torch_functions import torch_function
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+#: modules that register handlers
+FAMILIES = (builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, pure_functions)
+
+
+class BuiltinValue(Value):
+    """A function written in C."""
+
+    __slots__ = ("function",)
+
+    kind = "builtin function"
+
+    def __init__(self, function: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function = function
+
+    def __str__(self) -> str:
+        return f"{name_of(self.function)}()"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.function)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.function
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.function
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, BuiltinValue) and other.function is self.function
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if op not in ("==", "!=") or not isinstance(other, BuiltinValue):
+            return None
+        return constant((other.function == self.function) == (op == "=="))
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return call_pure(ctx, getattr, self.function, name)
+        self.refuse(f"attribute .{name}")
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return call_builtin(ctx, self.function, args, kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.function)
+
+
+@wraps(types.BuiltinFunctionType)
+def build_builtin(ctx: Context, obj: Any, source: Source) -> Value:
+    """A builtin function, or a builtin method bound to an object, which is found again as that object's attribute."""
+    value = torch_function(ctx, obj, source)
+    if value is not None:
+        return value
+    owner = obj.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        ctx.guard(Kind.IS, source, obj)
+        return BuiltinValue(obj, source)
+    ctx.guard(Kind.TYPE, source, type(obj))
+    ctx.guard(Kind.EQUALS, Attr(source, "__name__"), obj.__name__)
+    return ctx.real(ctx.real(ctx.wrap(owner, Attr(source, "__self__"))).getattr(ctx, obj.__name__))
+
+
+@wraps(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+def build_method_descriptor(ctx: Context, obj: Any, source: Source) -> Value:
+    value = torch_function(ctx, obj, source)
+    if value is not None:
+        return value
+    ctx.guard(Kind.IS, source, obj)
+    return UnboundMethod(obj, source)
+
+
+__all__ = ["BuiltinValue", "call_builtin", "call_class_method", "call_type"]

@@ -1,0 +1,145 @@
+"""Functions of the standard library whose result depends on their arguments alone: called at capture."""
+
+from __future__ import annotations
+
+import cmath
+import copy
+import fnmatch
+import json
+import keyword
+import math
+import re
+import string
+import struct
+import textwrap
+import types
+import unicodedata
+import zlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GraphBreak
+from ..guards import Kind
+from ..sources import Source
+from .base import Value, wraps_object
+from .builtin_registry import builtin
+from .constants import ConstantValue, call_pure, is_constant, plain
+from .mappings import DictValue
+from .sequences import ListValue, TupleValue
+from .sets import SetValue
+from .tensors import TensorValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+#: modules written in C of which every function is pure
+_MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata)
+#: pure functions written in Python, which need not be read, and single ones written in C
+_FUNCTIONS: tuple[Any, ...] = (
+    re.sub, re.subn, re.split, re.findall, re.escape, re.match, re.fullmatch, re.search,
+    string.capwords, textwrap.dedent, textwrap.indent, textwrap.fill, textwrap.shorten, textwrap.wrap,
+    keyword.iskeyword, fnmatch.fnmatch, fnmatch.fnmatchcase, json.dumps, json.loads,
+    struct.pack, struct.unpack, struct.calcsize, zlib.crc32, zlib.adler32,
+    str.maketrans,
+)  # fmt: skip
+
+
+def known(ctx: Context, value: Value, what: str) -> Any:
+    """The plain object that the value is; a tensor's value is only known at run time."""
+    real = ctx.real(value)
+    if isinstance(real, TensorValue):
+        raise GraphBreak("reading a tensor's value", f"{what} of {real}", "use the torch function of that name")
+    return plain(ctx, real)
+
+
+def pure(function: Callable[..., Any], name: str) -> Callable[..., Value]:
+    """The handler that calls a pure function on plain objects."""
+
+    def handler(ctx: Context, *args: Value, **kwargs: Value) -> Value:
+        arguments = [known(ctx, a, name) for a in args]
+        return call_pure(ctx, function, *arguments, **{k: known(ctx, v, name) for k, v in kwargs.items()})
+
+    return handler
+
+
+def _functions_of(module: ModuleType) -> list[Any]:
+    return [f for f in vars(module).values() if type(f) is types.BuiltinFunctionType]
+
+
+for _function in (f for module in _MODULES for f in _functions_of(module)):
+    builtin(_function)(pure(_function, _function.__qualname__))
+
+
+class PureFunctionValue(Value):
+    """A pure function written in Python: called, not read."""
+
+    __slots__ = ("function", "handler")
+
+    kind = "pure function"
+
+    def __init__(self, function: Any, handler: Callable[..., Value], source: Source | None) -> None:
+        super().__init__(source)
+        self.function, self.handler = function, handler
+
+    def __str__(self) -> str:
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    def python_type(self, ctx: Context) -> type:
+        return type(self.function)
+
+    def as_python(self, ctx: Context) -> Any:
+        return self.function
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def key(self, ctx: Context) -> object:
+        return self.function
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, PureFunctionValue) and other.function is self.function
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.handler(ctx, *args, **kwargs)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.hold(self.function)
+
+
+def _register(function: Any, handler: Callable[..., Value]) -> None:
+    if not isinstance(function, types.FunctionType):
+        builtin(function)(handler)
+        return
+
+    def builder(ctx: Context, obj: Any, source: Source) -> Value:
+        ctx.guard(Kind.IS, source, obj)
+        return PureFunctionValue(obj, handler, source)
+
+    wraps_object(function)(builder)
+
+
+def _copy(ctx: Context, value: Value, deep: bool) -> Value:
+    real = ctx.real(value)
+    if isinstance(real, ConstantValue):
+        return real
+    if isinstance(real, TupleValue) and real.cls is tuple and not deep:
+        return real
+    if isinstance(real, (ListValue, DictValue, SetValue)):
+        if not deep:
+            return real.call_method(ctx, "copy", [], {})
+        plain_copy = plain(ctx, real)
+        if isinstance(plain_copy, (list, dict)) and all(map(is_constant, _leaves(plain_copy))):
+            return real.call_method(ctx, "copy", [], {})
+    real.refuse("copy.deepcopy()" if deep else "copy.copy()", "copy it outside of the compiled function")
+
+
+def _leaves(obj: Any) -> list[Any]:
+    return [*obj, *obj.values()] if isinstance(obj, dict) else list(obj)
+
+
+for _function in _FUNCTIONS:
+    _register(_function, pure(_function, _function.__qualname__))
+_register(copy.copy, lambda ctx, x: _copy(ctx, x, False))
+_register(copy.deepcopy, lambda ctx, x: _copy(ctx, x, True))
