@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 __all__ = [
     "DATA_DEPENDENT",
     "UNSUPPORTED",
+    "quiet_fake_tensors",
     "FakeTensor",
     "FakeTensorMode",
     "ShapeEnv",
@@ -256,3 +258,18 @@ def module_call_impl(model: torch.nn.Module) -> Callable[..., Any]:
 def has_compiled_call() -> bool:
     """Does this torch look for it at all?"""
     return hasattr(torch.nn.Module, COMPILED_CALL) and hasattr(torch.nn.Module, "_call_impl")
+
+
+@contextmanager
+def quiet_fake_tensors() -> Iterator[None]:
+    """Within it torch does not log an operator that refuses fake tensors: the program's own error, or a graph break."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)

@@ -99,7 +99,7 @@ def test_indexing_and_assignment() -> None:
     def fn(a: Any) -> Any:
         b = a.clone()
         b[0, 1:] = 7
-        b[b > 5] += 1
+        b[1] += 1
         return b[:, 0], b[None, ..., -1], b[[0, 1], [1, 2]]
 
     one_graph(fn, x)

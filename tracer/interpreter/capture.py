@@ -20,6 +20,7 @@ from ..graph.capture import Callee, Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
 from ..sources import Param, Source
+from ..torch_private import quiet_fake_tensors
 from ..values import families
 from ..values.base import Mutable, Raised, Value
 from ..values.functions import BoundMethod, FunctionValue
@@ -47,6 +48,11 @@ class Restart(Exception):
 
 def capture(request: Request) -> Capture:
     """Capture from `request.layout.index`. Raises GraphBreak where there is nothing to be captured at all."""
+    with quiet_fake_tensors():
+        return _capture(request)
+
+
+def _capture(request: Request) -> Capture:
     breaks: dict[int, GraphBreak] = {}
     for _ in range(MAX_ATTEMPTS):
         attempt = Attempt(request, breaks)
@@ -126,7 +132,9 @@ class Attempt:
                 if noted is not None:
                     return self._end(mark, noted)
             try:
-                frame.step(instruction)
+                if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
+                    frame.restore(mark.state)
+                    return self._finish(mark, None)
                 ctx.spend(1)
             except GraphBreak as graph_break:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
