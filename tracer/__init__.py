@@ -1,4 +1,4 @@
-"""torchgraft: PyTorch programs captured in pure Python, and grafted into a function's own bytecode as compiled regions."""
+"""torchgraft: PyTorch programs, captured in pure Python and grafted into their own bytecode as compiled regions."""
 
 from .api import (
     compile,
@@ -15,6 +15,6 @@ from .api import (
 from .errors import GraphBreak, TorchgraftError
 
 __all__ = [
-    "GraphBreak", "TorchgraftError", "compile", "counters", "disable", "explain", "install", "installed", "is_compiling",
-    "original", "reset", "uninstall",
+    "GraphBreak", "TorchgraftError", "compile", "counters", "disable", "explain", "install", "installed",
+    "is_compiling", "original", "reset", "uninstall",
 ]  # fmt: skip
