@@ -6,6 +6,7 @@ the handlers' depths, and the identity of constants (`Bytecode` merges equal one
 
 from __future__ import annotations
 
+from itertools import accumulate
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from bytecode.instr import InstrLocation
 
 from .region import WildJump
 from .units import Positions
-from .versions_emit import BACKWARD_JUMPS, CACHES, HAS_ARGUMENT, LOCALS_PLUS
+from .versions_emit import BACKWARD_JUMPS, CACHES, CALL_PREFIXES, HAS_ARGUMENT, LOCALS_PLUS
 
 Label = int
 
@@ -47,6 +48,7 @@ class Assembler:
         self.cover: Cover | None = None
         self.temporaries: list[str] = []
         self._places: list[int] = []  # of each label: the number of the op it stands before
+        self._prefixes: list[int] = []
         self._constants: list[Any] = list(original.co_consts)
         self._constant_numbers: dict[int, int] = {}
 
@@ -75,6 +77,10 @@ class Assembler:
             raise WildJump(f"label {label} placed twice")
         self._places[label] = len(self.ops)
 
+    def unit_at(self, label: Label) -> int:
+        """The number of the unit at a label; KW_NAMES and PRECALL are part of their CALL's."""
+        return self._places[label] - self._prefixes[self._places[label]]
+
     def emit(self, name: str, arg: int = 0) -> None:
         self.ops.append(Op(name, arg, -1, self.positions, self.cover))
 
@@ -95,6 +101,7 @@ class Assembler:
         self.emit("LOAD_CONST", self.constant(value))
 
     def finish(self, stacksize: int) -> CodeType:
+        self._prefixes = list(accumulate((op.name in CALL_PREFIXES for op in self.ops), initial=0))
         args, starts = self._resolve()
         concrete = ConcreteBytecode(
             consts=tuple(self._constants),

@@ -108,6 +108,9 @@ class Emitter:
         """A landing's index is on the stack: jump to the landing, in a number of steps that grows like a logarithm."""
         assembler = self.assembler
         self.need(4)
+        if not landings:
+            assembler.emit("POP_TOP")
+            return
         if len(landings) > 1:
             middle = len(landings) // 2
             lower = assembler.label()

@@ -17,9 +17,10 @@ from .analysis import NULL
 from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .entries import Emitter
-from .layouts import context_of, entry_layout, landable, landing_layout, unit_rows
+from .layouts import context_of, entry_layout, facts, landable, landing_layout
 from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
 from .units import Unit
+from .verify import verify
 from .versions_emit import plain_method_load
 
 Exits = Mapping[int, Sequence[int]]
@@ -41,7 +42,10 @@ def graft(
     layouts = {index: entry_layout(decoded, index) for index in slots}
     for index, slot in slots.items():
         check_slot(slot, layouts[index])
-    return _Graft(decoded, slots, layouts, chosen).code()
+    graft_ = _Graft(decoded, slots, layouts, chosen)
+    code = graft_.code()
+    verify(decoded, code, graft_.places())
+    return code
 
 
 def exits_of_entries(
@@ -91,14 +95,14 @@ class _Graft:
         exits: dict[int, tuple[int, ...]],
     ) -> None:
         self.decoded, self.slots, self.layouts, self.exits = decoded, slots, layouts, exits
-        self.rows = unit_rows(decoded)
-        self.number = {index: number for number, (index, _) in enumerate(self.rows)}
+        known = facts(decoded)
+        self.rows, self.number = known.rows, known.number
         self.assembler = Assembler(decoded.code)
         self.emitter = Emitter(decoded, self.assembler)
         self.body = [self.assembler.label() for _ in self.rows]
         self.entry = {index: self.assembler.label() for index in slots}
         self.exit = {index: self.assembler.label() for index in slots}
-        self.plain = plain_loads(decoded, self.rows, {*slots, *(k for chosen in exits.values() for k in chosen)})
+        self.plain = plain_loads(decoded, self.number, {*slots, *(k for chosen in exits.values() for k in chosen)})
         # What a generator has around all of its code; the RESUME before the start lies in nothing else.
         self.around = self._cover(self.rows[self.number[decoded.start] - 1][1])
 
@@ -112,6 +116,10 @@ class _Graft:
             self._original(number, unit)
         self._behind_the_body()
         return self.assembler.finish(self.emitter.depth)
+
+    def places(self) -> list[int]:
+        """For each unit of the original the number of the unit that stands for it; known when the code is made."""
+        return [self.assembler.unit_at(label) for label in self.body]
 
     def _cover(self, unit: Unit) -> Cover | None:
         handler = unit.handler
@@ -133,26 +141,21 @@ class _Graft:
         assembler, emitter = self.assembler, self.emitter
         emitter.unbound_handlers()
         assembler.cover = self.around
-        trees: dict[tuple[int, ...], Label] = {}
+        trees: dict[tuple[object, tuple[int, ...]], Label] = {}
         for index in self.slots:
             assembler.positions = self.rows[self.number[index]][1].positions
             assembler.place(self.exit[index])
-            tree = trees.setdefault(self.exits[index], -1)
-            if tree < 0:
-                tree = trees[self.exits[index]] = assembler.label()
-            emitter.exit(self.layouts[index], tree)
-        if not self.slots:
-            return
-        wrong = assembler.label()
-        landing = {index: assembler.label() for chosen in trees for index in chosen}
-        for chosen, tree in trees.items():
-            assembler.place(tree)
-            if chosen:
-                emitter.choose([(index, landing[index]) for index in chosen], wrong)
-            else:
-                emitter.wrong_exit()
-        assembler.place(wrong)
-        emitter.wrong_exit()
+            tree = (context_of(self.decoded, index), self.exits[index])
+            if tree not in trees:
+                trees[tree] = assembler.label()
+            emitter.exit(self.layouts[index], trees[tree])
+        landing = {index: assembler.label() for _, chosen in trees for index in chosen}
+        for (_, chosen), label in trees.items():
+            assembler.place(label)
+            wrong = assembler.label()
+            emitter.choose([(index, landing[index]) for index in chosen], wrong)
+            assembler.place(wrong)
+            emitter.wrong_exit()
         for index, label in landing.items():
             number = self.number[index]
             assembler.positions = self.rows[number][1].positions
@@ -160,9 +163,8 @@ class _Graft:
             emitter.landing(landing_layout(self.decoded, index), self.body[number])
 
 
-def plain_loads(decoded: Decoded, rows: Sequence[tuple[int, Unit]], places: Collection[int]) -> set[int]:
+def plain_loads(decoded: Decoded, number: Mapping[int, int], places: Collection[int]) -> set[int]:
     """The units whose method load must push a callable and a NULL: the pair is on the stack at one of `places`."""
-    number = {index: k for k, (index, _) in enumerate(rows)}
     found: set[int] = set()
     for place in places:
         kinds, producers = decoded.stack_at(place) or (), decoded.producers_at(place) or ()

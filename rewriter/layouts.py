@@ -20,7 +20,9 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
+import weakref
 from collections.abc import Iterator
+from types import CodeType
 
 from .analysis import MAYBE_NULL, NULL
 from .decode import Decoded
@@ -32,31 +34,52 @@ from .versions_emit import NEVER_ENTERED
 RESERVED = re.compile(r"[kc]_.*|[tvs]\d+")
 
 
-def unit_rows(decoded: Decoded) -> tuple[tuple[int, Unit], ...]:
-    """Each unit's canonical index and its instructions."""
-    rows = units(decoded.code)
-    starts = decoded.unit_starts()
-    if [decoded.instructions[start].offset for start in starts] != [row.offset for row in rows]:
-        raise UnitMismatch(f"{decoded.code.co_qualname}: decode.py and units.py see different instructions")
-    return tuple(zip(starts, rows, strict=True))
+class Facts:
+    """What layouts and graft work out about one code object, kept as long as it lives. It must not hold the code."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        #: Each unit's canonical index and its instructions.
+        self.rows = tuple(zip(decoded.unit_starts(), units(decoded.code), strict=False))
+        self.number = {index: number for number, (index, _) in enumerate(self.rows)}
+        offsets = [(decoded.instructions[index].offset, unit.offset) for index, unit in self.rows]
+        if len(self.rows) != len(decoded.unit_starts()) or any(theirs != ours for theirs, ours in offsets):
+            raise UnitMismatch(f"{decoded.code.co_qualname}: decode.py and units.py see different instructions")
+        self.places = frozenset(_places(decoded, self.rows))
+        self.assigned = _assigned(decoded)
+        self.parameters = {name: _parameter_name(decoded, name) for name in decoded.slots}
+        self.entries: dict[int, EntryLayout] = {}
+        self.landings: dict[int, LandingLayout] = {}
+
+
+_facts: dict[int, tuple[weakref.ref[CodeType], Facts]] = {}
+
+
+def facts(decoded: Decoded) -> Facts:
+    code = decoded.code
+    found = _facts.get(id(code))
+    if found is not None and found[0]() is code:
+        return found[1]
+    new, key = Facts(decoded), id(code)
+    _facts[key] = (weakref.ref(code, lambda _: _facts.pop(key, None)), new)
+    return new
 
 
 def enterable(decoded: Decoded) -> frozenset[int]:
     """The canonical indices at which an entry can stand."""
-    return frozenset(_places(decoded))
+    return facts(decoded).places
 
 
 def landable(decoded: Decoded) -> frozenset[int]:
     """The canonical indices at which a landing can stand."""
-    return enterable(decoded)
+    return facts(decoded).places
 
 
-def _places(decoded: Decoded) -> Iterator[int]:
+def _places(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Iterator[int]:
     if decoded.code.co_nlocals and not decoded.code.co_flags & inspect.CO_OPTIMIZED:
         return
     targets = {handler.target for handler in decoded.handlers}
-    closed = _closed(decoded)
-    for index, unit in unit_rows(decoded):
+    closed = _closed(rows)
+    for index, unit in rows:
         if index < decoded.start or index in targets or index in closed or unit.name in NEVER_ENTERED:
             continue
         stack = decoded.stack_at(index)
@@ -64,18 +87,17 @@ def _places(decoded: Decoded) -> Iterator[int]:
             yield index
 
 
-def _closed(decoded: Decoded) -> set[int]:
+def _closed(rows: tuple[tuple[int, Unit], ...]) -> set[int]:
     """Indices inside the waiting loop of a SEND, and between the two halves of making an inner cell."""
     closed: set[int] = set()
-    rows = unit_rows(decoded)
-    for number, (_, unit) in enumerate(rows):
+    for number, (index, unit) in enumerate(rows):
         if unit.name == "SEND":
             for later, inner in rows[number + 1 :]:
                 closed.add(later)
                 if inner.target == number:
                     break
         elif unit.name == "MAKE_CELL" and rows[number - 1][1].name == "LOAD_FAST_AND_CLEAR":
-            closed.add(rows[number][0])
+            closed.add(index)
     return closed
 
 
@@ -93,46 +115,54 @@ def context_of(decoded: Decoded, index: int) -> tuple[object, ...]:
 
 
 def entry_layout(decoded: Decoded, index: int) -> EntryLayout:
+    known = facts(decoded)
+    found = known.entries.get(index)
+    if found is not None:
+        return found
     stack = _stack(decoded, index, NotEnterable)
     here, bound = decoded.live_at(index) & decoded.maybe_bound_at(index), decoded.bound_at(index)
     names = tuple(name for name in decoded.slots if name in here)
     holds_cell = decoded.cells_at(index)
     cells = tuple(name for name in (*decoded.cells, *decoded.free) if name in holds_cell)
     parameters = (
-        *(parameter_name(decoded, name) for name in names),
+        *(known.parameters[name] for name in names),
         *cell_parameters(cells),
         *(f"s{k}" for k, slot in enumerate(stack) if slot),
     )
-    return EntryLayout(index, names, frozenset(names) - bound, cells, stack, parameters)
+    layout = EntryLayout(index, names, frozenset(names) - bound, cells, stack, parameters)
+    return known.entries.setdefault(index, layout)
 
 
 def landing_layout(decoded: Decoded, index: int) -> LandingLayout:
+    known = facts(decoded)
+    found = known.landings.get(index)
+    if found is not None:
+        return found
     stack = _stack(decoded, index, NotLandable)
-    here = decoded.live_at(index) & assigned_names(decoded)
+    here = decoded.live_at(index) & known.assigned
     names = tuple(name for name in decoded.slots if name in here)
-    return LandingLayout(index, names, frozenset(names) - decoded.bound_at(index), stack)
+    layout = LandingLayout(index, names, frozenset(names) - decoded.bound_at(index), stack)
+    return known.landings.setdefault(index, layout)
 
 
 def _stack(decoded: Decoded, index: int, error: type[NotEnterable] | type[NotLandable]) -> tuple[bool, ...]:
-    if index not in enterable(decoded):
+    if index not in facts(decoded).places:
         at = decoded.instructions[index] if 0 <= index < len(decoded.instructions) else None
         raise error(f"{decoded.code.co_qualname}: {index} ({at and at.opname}, line {at and at.positions[0]})")
-    stack = decoded.stack_at(index)
-    assert stack is not None
-    return tuple(kind is not NULL for kind in stack)
+    return tuple(kind is not NULL for kind in decoded.stack_at(index) or ())
 
 
-def assigned_names(decoded: Decoded) -> frozenset[str]:
+def _assigned(decoded: Decoded) -> frozenset[str]:
     """Names whose slot the function binds or unbinds anywhere."""
     changing = ("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")
     return frozenset(instruction.arg for instruction in decoded.instructions if instruction.opname in changing)
 
 
-def parameter_name(decoded: Decoded, name: str) -> str:
+def _parameter_name(decoded: Decoded, name: str) -> str:
     """A local's name in region text: its own, or one like it where that has another meaning there."""
     if name.isidentifier() and not keyword.iskeyword(name) and not RESERVED.fullmatch(name):
         return name
-    taken = {*decoded.code.co_varnames, *decoded.code.co_names, *decoded.code.co_cellvars, *decoded.code.co_freevars}
+    taken = {*decoded.slots, *decoded.code.co_names}
     mangled = "local_" + re.sub(r"\W", "_", name)
     while mangled in taken:
         mangled += "_"

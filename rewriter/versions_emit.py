@@ -99,8 +99,8 @@ def _compare_arguments() -> dict[str, int]:
 COMPARE = _compare_arguments()
 
 # Units that stand for nothing a region may start or end at. FOR_ITER jumps over what stands at its target, counting
-# instructions; events of a branch look for NOT_TAKEN right behind it.
-NEVER_ENTERED = frozenset({"RESUME", "END_FOR", "POP_ITER", "NOT_TAKEN", "CACHE"}) & OPCODE.keys()
+# instructions; generators and decode look for END_SEND at SEND's, events of a branch for NOT_TAKEN right behind it.
+NEVER_ENTERED = frozenset({"RESUME", "END_FOR", "POP_ITER", "END_SEND", "NOT_TAKEN", "CACHE"}) & OPCODE.keys()
 
 
 def subscript() -> tuple[str, int]:
