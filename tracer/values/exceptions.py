@@ -114,7 +114,7 @@ class ExceptionValue(ObjectValue):
             check_arguments(raw.__objclass__, args)
             self._set(ctx, _ARGS, TupleValue(args))
             return constant(None)
-        if name in ("__str__", "__repr__") and not args and raw.__objclass__ in (BaseException, KeyError):
+        if name in ("__str__", "__repr__") and not args and not issubclass(self.cls, _SPECIAL):
             return self._text(ctx, raw)
         if name == "add_note" and len(args) == 1:
             return self._add_note(ctx, args[0])
@@ -128,7 +128,7 @@ class ExceptionValue(ObjectValue):
     def _text(self, ctx: Context, raw: Any) -> Value:
         """str() or repr(), asked of a plain exception with the same arguments."""
         arguments = [ctx.real(a).as_python(ctx) for a in self.arguments(ctx)]
-        twin_class: type[BaseException] = raw.__objclass__
+        twin_class: Any = layout_root(self.cls)
         if raw.__name__ == "__repr__":
             text = call_pure(ctx, raw, twin_class(*arguments)).as_python(ctx)
             return constant(self.cls.__name__ + text.removeprefix(twin_class.__name__))

@@ -11,6 +11,7 @@ from . import (
     managers,
     mappings,
     modules,
+    named_tuples,
     objects,
     python_modules,
     sequences,
@@ -23,5 +24,6 @@ from . import (
 
 __all__ = [
     "builtins", "classes", "constants", "exceptions", "functions", "generators", "iterators", "managers", "mappings",
-    "modules", "objects", "python_modules", "sequences", "sets", "super", "tensors", "torch_functions", "views",
+    "modules", "named_tuples", "objects", "python_modules", "sequences", "sets", "super", "tensors", "torch_functions",
+    "views",
 ]  # fmt: skip

@@ -146,15 +146,23 @@ def grad_manager(cls: Any, mode: bool, before: bool | None) -> Any:
 class ModeManager(ManagerValue):
     """inference_mode and autocast: `arguments` as the graph's state takes them."""
 
-    __slots__ = ("arguments", "state")
+    __slots__ = ("arguments", "found", "state")
 
     def __init__(self, cls: type, state: str, arguments: tuple[Any, ...], source: Source | None = None) -> None:
         super().__init__(cls, source)
         self.state, self.arguments = state, arguments
+        #: torch's state at the last entering
+        self.found: dict[str, Any] = {}
 
     def begin(self, ctx: Context) -> Value:
         if self.content is not None:
             self.refuse("entering it twice")
+        if self.source is not None and self.state == "inference_mode":
+            self.refuse("entering one made outside", "write `with torch.inference_mode():`")
+        if self.state == "autocast":
+            before = self.found
+            ctx.on_rollback(lambda: setattr(self, "found", before))
+            self.found = _found_by_autocast(self.arguments[0])
         entered = ctx.graph.set_state(self.state, *self.arguments)
         ctx.modes.append(ctx.root_index())
         ctx.on_rollback(ctx.modes.pop)
@@ -176,8 +184,17 @@ class ModeManager(ManagerValue):
         return ctx.born(ModeManager(self.cls, self.state, self.arguments))
 
     def effects(self, out: ExitWriter) -> Iterable[str]:
-        """What entering and leaving keeps on the manager itself is rewritten at the next entering."""
-        return []
+        """What entering an autocast object from outside leaves on it."""
+        return [f"{out.text(self)}.{name} = {out.constant(value)}" for name, value in self.found.items()]
+
+
+def _found_by_autocast(device: str) -> dict[str, Any]:
+    """What `autocast.__enter__` keeps on the object, as leaving needs it."""
+    return {
+        "prev_cache_enabled": torch.is_autocast_cache_enabled(),
+        "prev": torch.is_autocast_enabled(device),
+        "prev_fastdtype": torch.get_autocast_dtype(device),
+    }
 
 
 def _constructor(cls: type, mode: bool) -> Constructor:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ..interpreter.exits import ExitWriter
 
 Meaning = Callable[["Context", list[Value], dict[str, Value]], Value]
-_BINARY = {
+BINARY_NAMES = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
 }  # fmt: skip
-_COMPARE = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
+COMPARE_NAMES = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
 _ABSTRACT = 1 << 20
 _UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 
@@ -141,12 +141,12 @@ class ObjectValue(ObjectAttributes):
 
     # operators ------------------------------------------------------------------------------------------------------
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
-        if inplace and (result := self._asked(ctx, f"__i{_BINARY[op]}__", other)) is not None:
+        if inplace and (result := self._asked(ctx, f"__i{BINARY_NAMES[op]}__", other)) is not None:
             return result
-        return self._asked(ctx, f"__{_BINARY[op]}__", other)
+        return self._asked(ctx, f"__{BINARY_NAMES[op]}__", other)
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return self._asked(ctx, f"__r{_BINARY[op]}__", other)
+        return self._asked(ctx, f"__r{BINARY_NAMES[op]}__", other)
 
     def unary(self, ctx: Context, op: str) -> Value:
         if self.special(ctx, _UNARY[op]) is None:
@@ -154,7 +154,7 @@ class ObjectValue(ObjectAttributes):
         return self.call_special(ctx, _UNARY[op])
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return self._asked(ctx, _COMPARE[op], other)
+        return self._asked(ctx, COMPARE_NAMES[op], other)
 
     def key(self, ctx: Context) -> object:
         if class_attribute(ctx, self.cls, "__hash__") is None:
