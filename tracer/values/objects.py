@@ -7,6 +7,7 @@ the real object, which is never touched during capture.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from ..holding import type_flags
 from ..sources import Source
 from .attributes import ObjectAttributes
 from .base import Raised, Value, wraps, wraps_object
-from .constants import ConstantValue, constant
+from .constants import ConstantValue, call_pure, constant
 from .functions import FunctionValue
 from .lookup import class_attribute, class_object, find, layout_root, special
 from .operations import equal
@@ -351,6 +352,19 @@ def object_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Val
         if own_new or class_attribute(ctx, cls, "__init__") is object.__init__:
             raise GraphBreak("call with wrong arguments", f"object.__new__({cls.__qualname__}, ...)")
     return new_object(ctx, cls)
+
+
+@known(operator.index)
+def index(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`operator.index(x)`: an integer itself, or what `__index__` gives."""
+    if len(args) != 1 or kwargs:
+        raise GraphBreak("call with wrong arguments", "operator.index()")
+    value = ctx.real(args[0])
+    if isinstance(value, ConstantValue):
+        if type(value.value) is int:
+            return value
+        return call_pure(ctx, operator.index, value.as_python(ctx))
+    return value.call_method(ctx, "__index__", [], {})
 
 
 def new_object(ctx: Context, cls: type) -> ObjectValue:
