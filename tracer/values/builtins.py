@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..guards import Kind
 from ..sources import Attr, Source
-from . import builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, pure_functions
+from . import (
+    builtin_functions,
+    builtin_operators,
+    builtin_types,
+    iterator_tools,
+    iterators,
+    named_tuples,
+    pure_functions,
+)
 from .base import Value, wraps
 from .builtin_registry import call_builtin, call_class_method, call_type, name_of
 from .constants import call_pure, constant
@@ -23,7 +31,9 @@ if TYPE_CHECKING:
     from ..interpreter.exits import ExitWriter
 
 #: modules that register handlers
-FAMILIES = (builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, pure_functions)
+FAMILIES = (
+    builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, named_tuples, pure_functions,
+)  # fmt: skip
 
 
 class BuiltinValue(Value):

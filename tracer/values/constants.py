@@ -75,7 +75,7 @@ class ConstantValue(Value):
         return self.value
 
     def truth(self, ctx: Context) -> bool:
-        if self.source is not None and type(self.value) in NUMBERS:
+        if self.source is not None and (type(self.value) in NUMBERS or type(self.value) in (str, bytes)):
             if type(self.value) is bool:
                 ctx.guard(Kind.EXPRESSION, self.source, self.value)
             else:
@@ -100,6 +100,8 @@ class ConstantValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         value = self.as_python(ctx)
+        if name == "__class__":
+            return ctx.wrap(type(value), ctx.hold(type(value)))
         if isinstance(value, NoneType) or not hasattr(value, name):
             return call_pure(ctx, getattr, value, name)
         found = getattr(value, name)
@@ -120,8 +122,9 @@ class ConstantValue(Value):
 
     def unpack(self, ctx: Context) -> list[Value]:
         value = self.as_python(ctx)
-        if not isinstance(value, (str, bytes)):
-            call_pure(ctx, iter, value)
+        if not isinstance(value, (str, bytes, range)):
+            call_pure(ctx, iter, value)  # raises, unless it is something that is not captured
+        ctx.spend(len(value))
         return [ConstantValue(item) for item in value]
 
     def unary(self, ctx: Context, op: str) -> Value:
@@ -136,8 +139,8 @@ class ConstantValue(Value):
         if source is not None:
             return ConstantValue(BINARY[op](self.value, other.value), source)
         left, right = self.as_python(ctx), other.as_python(ctx)
-        if op in ("**", "<<", "*") and type(left) is int and type(right) is int and _too_big(op, left, right):
-            self.refuse("huge integer")
+        if _too_big(op, left, right):
+            self.refuse("huge result")
         return call_pure(ctx, BINARY[op], left, right)
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
@@ -195,10 +198,18 @@ def expression(left: ConstantValue, op: str, right: ConstantValue) -> Source | N
     return source if depth(source) <= MAX_EXPRESSION_DEPTH else None
 
 
-def _too_big(op: str, left: int, right: int) -> bool:
+def _too_big(op: str, left: Any, right: Any) -> bool:
+    """Would the result take long to compute, or much room?"""
+    if (op == "*" and isinstance(left, (str, bytes))) or isinstance(right, (str, bytes)):
+        text, times = (left, right) if isinstance(left, (str, bytes)) else (right, left)
+        return op == "*" and isinstance(times, int) and len(text) * times > MAX_BITS
+    if not isinstance(left, int) or not isinstance(right, int):
+        return False
     if op == "**":
         return right > 0 and left.bit_length() * right > MAX_BITS
-    return op == "<<" and left.bit_length() + right > MAX_BITS
+    if op == "*":
+        return left.bit_length() + right.bit_length() > MAX_BITS
+    return op == "<<" and right > 0 and left.bit_length() + right > MAX_BITS
 
 
 def is_constant(obj: object) -> bool:

@@ -145,7 +145,7 @@ class Filter(Map):
 
     __slots__ = ()
 
-    cls = filter
+    cls: Any = filter
     wanted = True
 
     def next(self, ctx: Context) -> Value | None:

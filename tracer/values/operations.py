@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from types import EllipsisType, NoneType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphBreak
+from ..guards import Kind
+from ..holding import type_dict, type_flags, type_mro
+from ..sources import Held
 from .base import Value
-from .constants import ConstantValue, constant
+from .constants import BINARY, ConstantValue, constant, plain
 from .tensors import TensorValue, call_graph
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
+HEAP_TYPE = 1 << 9
+OPERATOR_NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
@@ -20,28 +30,65 @@ def binary(ctx: Context, op: str, left: Value, right: Value) -> Value:
     left, right = ctx.real(left), ctx.real(right)
     inplace = op.endswith("=")
     plain = op[:-1] if inplace else op
-    if isinstance(right, TensorValue) and not isinstance(left, TensorValue):
+    if isinstance(right, TensorValue) and isinstance(left, ConstantValue):
+        if not isinstance(left.value, (int, float, complex)):
+            raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
         result = right.reflected(ctx, plain, left)
     else:
         result = _asked_in_order(ctx, plain, left, right, inplace)
     if result is not None:
         return result
-    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
-        raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
-    names = type_name(ctx, left), type_name(ctx, right)
-    sign = op if plain != "**" or inplace else "** or pow()"
-    ctx.raise_(TypeError(f"unsupported operand type(s) for {sign}: {names[0]!r} and {names[1]!r}"))
+    _raise_unsupported(ctx, op, left, right)
 
 
 def _asked_in_order(ctx: Context, op: str, left: Value, right: Value, inplace: bool) -> Value | None:
     left_type, right_type = left.python_type(ctx), right.python_type(ctx)
-    right_first = right_type is not left_type and issubclass(right_type, left_type) and not inplace
+    right_first = not inplace and _overrides(left_type, right_type, op)
     if right_first and (result := right.reflected(ctx, op, left)) is not None:
         return result
     result = left.binary(ctx, op, right, inplace=inplace)
-    if result is None and not right_first:
+    if result is None and not right_first and left_type is not right_type:
         result = right.reflected(ctx, op, left)
     return result
+
+
+def _overrides(left_type: type, right_type: type, op: str) -> bool:
+    """Is the right one's class a subclass that has a reflected method of its own? It is asked first then."""
+    if right_type is left_type or left_type not in type_mro(right_type):
+        return False
+    name = f"__r{OPERATOR_NAMES[op]}__"
+    return _found(right_type, name) is not _found(left_type, name)
+
+
+def _found(cls: type, name: str) -> Any:
+    return next((type_dict(base)[name] for base in type_mro(cls) if name in type_dict(base)), None)
+
+
+#: an object of each builtin type that knows operators, to learn from CPython what it says of types that do not fit
+_EXEMPLARS: dict[type, Any] = {
+    list: [], tuple: (), dict: {}, set: set(), frozenset: frozenset(), str: "", bytes: b"", int: 1, float: 1.0,
+    complex: 1j, bool: True, NoneType: None, EllipsisType: ..., range: range(0), slice: slice(0),
+}  # fmt: skip
+_REAL: dict[str, Any] = {
+    **BINARY, "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
+    "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul,
+    "<<=": operator.ilshift, ">>=": operator.irshift, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
+}  # fmt: skip
+
+
+def _raise_unsupported(ctx: Context, op: str, left: Value, right: Value) -> NoReturn:
+    """Both said NotImplemented: the TypeError that CPython raises for objects of these types."""
+    objects = []
+    for value in (left, right):
+        cls = value.python_type(ctx)
+        if cls not in _EXEMPLARS and (isinstance(value, TensorValue) or not type_flags(cls) & HEAP_TYPE):
+            raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
+        objects.append(_EXEMPLARS[cls] if cls in _EXEMPLARS else type(cls.__name__, (), {})())
+    try:
+        _REAL[op](*objects)
+    except TypeError as error:
+        ctx.raise_(error)
+    raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
 
 
 def type_name(ctx: Context, value: Value) -> str:
@@ -53,7 +100,7 @@ def compare(ctx: Context, op: str, left: Value, right: Value) -> Value:
     if isinstance(right, TensorValue) and not isinstance(left, TensorValue):
         left, right, op = right, left, _SWAPPED[op]
     left_type, right_type = left.python_type(ctx), right.python_type(ctx)
-    right_first = right_type is not left_type and issubclass(right_type, left_type)
+    right_first = right_type is not left_type and left_type in type_mro(right_type)
     asked = [(right, _SWAPPED[op], left), (left, op, right)]
     for value, sign, other in asked if right_first else reversed(asked):
         result = value.compare(ctx, sign, other)
@@ -61,13 +108,24 @@ def compare(ctx: Context, op: str, left: Value, right: Value) -> Value:
             return result
     if op in ("==", "!="):
         return constant(is_same(ctx, left, right) == (op == "=="))
-    ctx.raise_(TypeError(f"{op!r} not supported between instances of {left_type.__name__!r} and {right_type.__name__!r}"))
+    names = left_type.__name__, right_type.__name__
+    ctx.raise_(TypeError(f"{op!r} not supported between instances of {names[0]!r} and {names[1]!r}"))
 
 
 def is_same(ctx: Context, left: Value, right: Value) -> bool:
     """`left is right`"""
     left, right = ctx.real(left), ctx.real(right)
-    return left is right or left.is_same(ctx, right)
+    if left is right or left.is_same(ctx, right):
+        return True
+    if left.source is not None and right.source is not None and _may_be_one_object(ctx, left, right):
+        ctx.guard(Kind.NOT_ALIAS, left.source, right.source)
+    return False
+
+
+def _may_be_one_object(ctx: Context, left: Value, right: Value) -> bool:
+    """Could the two, which are not the same now, be one object at another call with all other guards holding?"""
+    both = getattr(left, "has_identity", False) and getattr(right, "has_identity", False)
+    return both and left.python_type(ctx) is right.python_type(ctx) and not isinstance(right.source, Held)
 
 
 def equal(ctx: Context, left: Value, right: Value) -> bool:
@@ -75,7 +133,13 @@ def equal(ctx: Context, left: Value, right: Value) -> bool:
     left, right = ctx.real(left), ctx.real(right)
     if left is right:
         return True
+    if _is_nan(left) and _is_nan(right):
+        raise GraphBreak("comparison of nan in a container", f"{left} and {right}", "it goes by identity there")
     return ctx.real(compare(ctx, "==", left, right)).truth(ctx)
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and isinstance(value.value, (float, complex)) and value.value != value.value
 
 
 def negated(ctx: Context, value: Value) -> Value:
@@ -92,12 +156,13 @@ def contains(ctx: Context, container: Value, item: Value) -> Value:
     return constant(result) if isinstance(result, bool) else result
 
 
-def as_index(ctx: Context, value: Value) -> object:
+def as_index(ctx: Context, value: Value) -> Any:
     """An integer or a slice of integers that indexes a sequence."""
     value = ctx.real(value)
-    if isinstance(value, TensorValue):
-        raise GraphBreak("reading a tensor's value", f"{value} as an index", "keep it a tensor")
-    return value.as_python(ctx)
+    for part in getattr(value, "parts", (value,)):
+        if isinstance(real := ctx.real(part), TensorValue):
+            raise GraphBreak("reading a tensor's value", f"{real} as an index", "keep it a tensor")
+    return plain(ctx, value)
 
 
 __all__ = ["as_index", "binary", "call_graph", "compare", "contains", "equal", "is_same", "negated"]

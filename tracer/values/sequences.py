@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Item, Source
-from .base import Mutable, Value, wraps
+from .base import Mutable, Raised, Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import PYTHON_RESULTS, ConstantValue, constant
-from .operations import as_index, compare, equal, type_name
-from .tensors import to_graph
+from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, plain
+from .operations import as_index, compare, equal
+from .stepping import IteratorValue, advanced
+from .tensors import TensorValue, to_graph
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -50,20 +53,17 @@ class SequenceValue(MethodsByName):
         return list(self.items(ctx))
 
     def iterate(self, ctx: Context) -> Value:
-        return SequenceIterator(self)
+        return ctx.born(SequenceIterator(self))
 
     def getitem(self, ctx: Context, key: Value) -> Value:
         index = as_index(ctx, key)
         items = self.items(ctx)
-        if isinstance(index, slice):
-            return self.like(ctx, items[index])
         try:
-            return items[index]  # type: ignore[index]
-        except TypeError:
-            name = type_name(ctx, self)
-            ctx.raise_(TypeError(f"{name} indices must be integers or slices, not {type(index).__name__}"))
-        except IndexError:
-            ctx.raise_(IndexError(f"{self.python_type(ctx).__mro__[-2].__name__} index out of range"))
+            found = items[index]
+        except (IndexError, TypeError, ValueError):
+            call_pure(ctx, operator.getitem, self.builtin(range(len(items))), index)  # raises the same as it would
+            raise
+        return self.like(ctx, found) if isinstance(index, slice) else found
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         return any(equal(ctx, candidate, item) for candidate in self.items(ctx))
@@ -72,7 +72,7 @@ class SequenceValue(MethodsByName):
         if not isinstance(other, SequenceValue) or self.builtin is not other.builtin:
             return None
         mine, others = self.items(ctx), other.items(ctx)
-        if op in ("==", "!=") and len(mine) != len(others):
+        if op in ("==", "!=") and self.builtin is list and len(mine) != len(others):
             return constant(op == "!=")
         for a, b in zip(mine, others, strict=False):
             if not equal(ctx, a, b):
@@ -82,11 +82,11 @@ class SequenceValue(MethodsByName):
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if op == "+" and isinstance(other, SequenceValue) and self.builtin is other.builtin:
             return self.like(ctx, self.items(ctx) + other.items(ctx))
-        if op == "*" and isinstance(other, ConstantValue) and isinstance(other.value, int):
+        if op == "*" and _is_int(other):
             return self.like(ctx, self.items(ctx) * self._times(ctx, other))
         return None
 
-    def _times(self, ctx: Context, other: ConstantValue) -> int:
+    def _times(self, ctx: Context, other: Value) -> int:
         times = other.as_python(ctx)
         ctx.spend(max(0, times) * len(self.items(ctx)))
         return times
@@ -95,24 +95,35 @@ class SequenceValue(MethodsByName):
         return self.binary(ctx, op, other) if op == "*" else None
 
     def method_index(self, ctx: Context, item: Value, *bounds: Value) -> Value:
+        if len(bounds) > 2:
+            self.refuse("index() with these arguments")
         items = self.items(ctx)
-        start, stop, _ = slice(*([as_index(ctx, b) for b in bounds] + [None] * (2 - len(bounds)))).indices(len(items))
+        start, stop, _ = slice(*[_bound(ctx, b) for b in bounds], *[None] * (2 - len(bounds))).indices(len(items))
         for i in range(start, stop):
             if equal(ctx, items[i], item):
                 return constant(i)
-        if self.builtin is tuple:
-            ctx.raise_(ValueError("tuple.index(x): x not in tuple"))
-        ctx.raise_(ValueError(f"{ctx.real(item).as_python(ctx)!r} is not in list"))
+        return call_pure(ctx, self.builtin().index, plain(ctx, item))  # raises, in this version's words
 
     def method_count(self, ctx: Context, item: Value) -> Value:
         return constant(sum(equal(ctx, candidate, item) for candidate in self.items(ctx)))
 
     #: list or tuple
-    builtin: type = tuple
+    builtin: ClassVar[Any] = tuple
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and isinstance(value.value, int)
+
+
+def _bound(ctx: Context, value: Value) -> int:
+    """A bound of index(): any integer, but not None."""
+    if not _is_int(ctx.real(value)):
+        ctx.real(value).refuse("use as a bound")
+    return int(ctx.real(value).as_python(ctx))
 
 
 class TupleValue(SequenceValue, Value):
-    """A tuple, a torch.Size, a named tuple or one of torch's result tuples."""
+    """A tuple, a torch.Size or one of torch's result tuples; named tuples are a subclass."""
 
     __slots__ = ("_items", "cls")
 
@@ -132,7 +143,20 @@ class TupleValue(SequenceValue, Value):
         return self._items
 
     def like(self, ctx: Context, items: Items) -> Value:
-        return TupleValue(items, cls=torch.Size if self.cls is torch.Size else tuple)
+        return ctx.born(TupleValue(items, cls=torch.Size if self.cls is torch.Size else tuple))
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if op == "+" and isinstance(other, TupleValue) and torch.Size in (self.cls, other.cls):
+            return call_pure(ctx, operator.add, self.as_python(ctx), plain(ctx, other))
+        return super().binary(ctx, op, other)
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        """Two tuples made apart: CPython may share equal ones."""
+        if not isinstance(other, TupleValue) or other.cls is not self.cls or len(other.items(ctx)) != len(self._items):
+            return False
+        if self.cls is tuple and not self._items:
+            return True
+        self.refuse("identity", "compare equal immutable objects with ==")
 
     def key(self, ctx: Context) -> object:
         return tuple(ctx.real(item).key(ctx) for item in self._items)
@@ -145,10 +169,8 @@ class TupleValue(SequenceValue, Value):
         return make_tuple(self.cls, [to_graph(ctx, item) for item in self._items], keep_size=False)
 
     def getattr(self, ctx: Context, name: str) -> Value:
-        fields = getattr(self.cls, "_fields", None) or _structure_fields(self.cls)
-        if name in fields:
-            return self._items[fields.index(name)]
-        return super().getattr(ctx, name)
+        fields = structure_fields(self.cls)
+        return self._items[fields.index(name)] if name in fields else super().getattr(ctx, name)
 
     def method_numel(self, ctx: Context) -> Value:
         if self.cls is not torch.Size:
@@ -156,6 +178,9 @@ class TupleValue(SequenceValue, Value):
         return constant(self.as_python(ctx).numel())
 
     def reconstruct(self, out: ExitWriter) -> str:
+        return out.fill(self, "", lambda: (self._text(out), lambda name: ()))
+
+    def _text(self, out: ExitWriter) -> str:
         inner = "".join(f"{out.text(item)}, " for item in self._items)
         plain = f"({inner.rstrip() if len(self._items) == 1 else inner[:-2]})"
         if self.cls is tuple:
@@ -168,14 +193,14 @@ class TupleValue(SequenceValue, Value):
 def make_tuple(cls: type, items: list[Any], *, keep_size: bool = True) -> Any:
     if cls is tuple or (cls is torch.Size and not keep_size):
         return tuple(items)
-    return cls._make(items) if hasattr(cls, "_make") else cls(items)  # type: ignore[attr-defined]
+    return cls._make(items) if hasattr(cls, "_make") else cls(items)
 
 
-def _structure_fields(cls: type) -> list[str]:
+def structure_fields(cls: type) -> list[str]:
     """The field names of one of torch's result tuples (a structseq), in order."""
     if not hasattr(cls, "n_sequence_fields"):
         return []
-    return [name for name in cls.__match_args__]  # type: ignore[attr-defined]
+    return list(cls.__match_args__)  # type: ignore[attr-defined]
 
 
 class ListValue(SequenceValue, Mutable):
@@ -220,59 +245,69 @@ class ListValue(SequenceValue, Mutable):
     def key(self, ctx: Context) -> object:
         ctx.raise_(TypeError("unhashable type: 'list'"))
 
+    def is_changed(self) -> bool:
+        """Does the list from outside hold something else, or more, than it will until the effects?"""
+        return self.source is not None and self.content is not self.original
+
+    def truth(self, ctx: Context) -> bool:
+        if self.base is None:
+            return bool(self.content)
+        if not self.content:
+            ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
+        return bool(self.content or self.base)
+
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if inplace and op == "+":
             self.method_extend(ctx, other)
             return self
-        if inplace and op == "*" and isinstance(other, ConstantValue):
+        if inplace and op == "*" and _is_int(other):
             ctx.change(self, self.items(ctx) * self._times(ctx, other))
             return self
         return super().binary(ctx, op, other)
 
-    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
-        index = as_index(ctx, key)
+    def _edit(self, ctx: Context, edit: Callable[[list[Value]], Any]) -> Any:
+        """Do this to a real list of the items; what it raises, the user's code raises."""
         items = list(self.items(ctx))
         try:
-            items[index] = ctx.real(value).unpack(ctx) if isinstance(index, slice) else value  # type: ignore[call-overload]
-        except IndexError:
-            ctx.raise_(IndexError("list assignment index out of range"))
-        except (TypeError, ValueError) as error:
+            result = edit(items)
+        except (IndexError, TypeError, ValueError) as error:
             ctx.raise_(error)
         ctx.change(self, tuple(items))
+        return result
+
+    def setitem(self, ctx: Context, key: Value, value: Value) -> None:
+        index = as_index(ctx, key)
+        new: Any = ctx.real(value).unpack(ctx) if isinstance(index, slice) else value
+        self._edit(ctx, lambda items: operator.setitem(items, index, new))
 
     def delitem(self, ctx: Context, key: Value) -> None:
         index = as_index(ctx, key)
-        items = list(self.items(ctx))
-        try:
-            del items[index]  # type: ignore[arg-type]
-        except IndexError:
-            ctx.raise_(IndexError("list assignment index out of range"))
-        ctx.change(self, tuple(items))
+        self._edit(ctx, lambda items: operator.delitem(items, index))
 
     def method_append(self, ctx: Context, item: Value) -> Value:
         ctx.change(self, (*self.content, item))
         return constant(None)
 
     def method_extend(self, ctx: Context, items: Value) -> Value:
-        ctx.change(self, self.content + tuple(ctx.real(items).unpack(ctx)))
+        real = ctx.real(items)
+        if isinstance(real, SequenceValue):
+            new = real.items(ctx)  # before the content is looked at: the list may be this one
+            ctx.change(self, self.content + new)
+            return constant(None)
+        iterator = ctx.real(real.iterate(ctx))
+        while (item := iterator.next(ctx)) is not None:  # one by one: the iterator may look at the list, or raise
+            ctx.change(self, (*self.content, item))
+            ctx.spend(1)
         return constant(None)
 
     def method_insert(self, ctx: Context, index: Value, item: Value) -> Value:
-        items = list(self.items(ctx))
-        items.insert(as_index(ctx, index), item)  # type: ignore[arg-type]
-        ctx.change(self, tuple(items))
+        at = as_index(ctx, index)
+        self._edit(ctx, lambda items: items.insert(at, item))
         return constant(None)
 
     def method_pop(self, ctx: Context, index: Value | None = None) -> Value:
-        items = list(self.items(ctx))
-        if not items:
-            ctx.raise_(IndexError("pop from empty list"))
-        try:
-            item = items.pop(-1 if index is None else as_index(ctx, index))  # type: ignore[arg-type]
-        except IndexError:
-            ctx.raise_(IndexError("pop index out of range"))
-        ctx.change(self, tuple(items))
-        return item
+        at = -1 if index is None else as_index(ctx, index)
+        return self._edit(ctx, lambda items: items.pop(at))
 
     def method_remove(self, ctx: Context, item: Value) -> Value:
         items = list(self.items(ctx))
@@ -295,7 +330,14 @@ class ListValue(SequenceValue, Mutable):
         return self.like(ctx, self.items(ctx))
 
     def method_sort(self, ctx: Context, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-        ctx.change(self, tuple(sorted_values(ctx, self.items(ctx), key, reverse)))
+        before = self.items(ctx)
+        try:
+            items = sorted_values(ctx, before, key, reverse)
+        except Raised as raised:  # the items are then left in an order of CPython's choice
+            raise GraphBreak("sort() that raises", str(raised.value)) from None
+        if self.content is not before:
+            self.refuse("change during sort()")
+        ctx.change(self, tuple(items))
         return constant(None)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -318,16 +360,30 @@ class ListValue(SequenceValue, Mutable):
         return [f"{target}.extend([{', '.join(out.text(item) for item in added)}])"] if added else []
 
 
+class _Key:
+    """A sort key that is compared as the values are, in the order in which CPython's sort asks."""
+
+    __slots__ = ("ctx", "value")
+
+    def __init__(self, ctx: Context, value: Value) -> None:
+        self.ctx, self.value = ctx, value
+
+    def __lt__(self, other: _Key) -> bool:
+        return self.ctx.real(compare(self.ctx, "<", self.value, other.value)).truth(self.ctx)
+
+
 def sorted_values(ctx: Context, items: Items, key: Value | None, reverse: Value | None) -> list[Value]:
     """`sorted(items, key=key, reverse=reverse)`: stable, by `<` of the keys."""
     if key is None or (isinstance(real := ctx.real(key), ConstantValue) and real.value is None):
-        keys = list(items)
+        keys = [ctx.real(item) for item in items]
     else:
-        keys = [ctx.real(key).call(ctx, [item], {}) for item in items]
-    plain = [ctx.real(k).as_python(ctx) for k in keys]
+        keys = [ctx.real(ctx.real(key).call(ctx, [item], {})) for item in items]
     backwards = bool(ctx.real(reverse).truth(ctx)) if reverse is not None else False
+    ctx.spend(len(items))
+    known = all(isinstance(k, ConstantValue) and k.source is None and type(k.value) in (int, str) for k in keys)
+    wrapped: list[Any] = [k.as_python(ctx) if known else _Key(ctx, k) for k in keys]
     try:
-        order = sorted(range(len(items)), key=plain.__getitem__, reverse=backwards)
+        order = sorted(range(len(items)), key=wrapped.__getitem__, reverse=backwards)
     except TypeError as error:
         ctx.raise_(error)
     return [items[i] for i in order]
@@ -346,6 +402,9 @@ class SliceValue(Value):
 
     def python_type(self, ctx: Context) -> type:
         return slice
+
+    def truth(self, ctx: Context) -> bool:
+        return True
 
     def as_python(self, ctx: Context) -> Any:
         return slice(*[ctx.real(part).as_python(ctx) for part in self.parts])
@@ -368,27 +427,19 @@ class SliceValue(Value):
         return f"{out.hold(slice)}({', '.join(out.text(part) for part in self.parts)})"
 
 
-class SequenceIterator(Mutable):
-    """An iterator over a list, a tuple, a range or a string; `content` is its position (None: it has ended)."""
+class SequenceIterator(IteratorValue):
+    """An iterator over a list (read live), a tuple, a range or a string; `content`: its position, None at the end."""
 
     __slots__ = ("sequence",)
-
-    kind = "iterator"
 
     def __init__(self, sequence: Value) -> None:
         super().__init__(0)
         self.sequence = sequence
 
     def python_type(self, ctx: Context) -> type:
-        return type(iter(self.sequence.python_type(ctx)())) if not isinstance(self.sequence, ConstantValue) else type(
-            iter(self.sequence.value)
-        )
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def iterate(self, ctx: Context) -> Value:
-        return self
+        sequence = self.sequence
+        example: Any = sequence.value if isinstance(sequence, ConstantValue) else getattr(sequence, "builtin", tuple)()
+        return type(iter(example))
 
     def next(self, ctx: Context) -> Value | None:
         if self.content is None:
@@ -404,32 +455,33 @@ class SequenceIterator(Mutable):
         ctx.change(self, self.content + 1)
         return item if isinstance(item, Value) else constant(item)
 
-    def getattr(self, ctx: Context, name: str) -> Value:
-        self.refuse(f"attribute .{name}")
-
     def reconstruct(self, out: ExitWriter) -> str:
-        fresh = f"{out.hold(iter)}({out.text(self.sequence)})"
-        return f"{out.hold(advanced)}({fresh}, {self.content})" if self.content != 0 else fresh
-
-
-def advanced(iterator: Any, position: int | None) -> Any:
-    """The iterator moved to a position, or to its end (None)."""
-    if position is None:
-        for _ in iterator:
-            pass
-    else:
-        iterator.__setstate__(position)
-    return iterator
+        sequence = self.sequence
+        fresh = f"{out.hold(iter)}({out.text(sequence)})"
+        if self.content == 0:
+            return fresh
+        if isinstance(sequence, ListValue) and sequence.is_changed():
+            # It is moved while the list still is as it was, and would not go past its end.
+            self.refuse("rebuilding", "the list was changed while it was iterated")
+        length = len(sequence.items(out.ctx)) if isinstance(sequence, SequenceValue) else self.content
+        if self.content is not None and self.content > length:
+            self.refuse("rebuilding", "the list became shorter while it was iterated")
+        return f"{out.hold(advanced)}({fresh}, {self.content})"
 
 
 def _iterate_constant(self: ConstantValue, ctx: Context) -> Value:
     value = self.as_python(ctx)
-    if not isinstance(value, (str, bytes, range, tuple)):
-        ctx.raise_(TypeError(f"{type(value).__name__!r} object is not iterable"))
-    return SequenceIterator(self)
+    if not isinstance(value, (str, bytes, range)):
+        return call_pure(ctx, iter, value)  # raises, unless it is something that is not captured
+    return ctx.born(SequenceIterator(self))
 
 
-ConstantValue.iterate = _iterate_constant  # type: ignore[method-assign]
+def _iterate_tensor(self: TensorValue, ctx: Context) -> Value:
+    return ctx.born(SequenceIterator(TupleValue(self.unpack(ctx))))
+
+
+ConstantValue.iterate = _iterate_constant  # type: ignore[method-assign,assignment]
+TensorValue.iterate = _iterate_tensor  # type: ignore[method-assign,assignment]
 
 
 @wraps(tuple, torch.Size)
@@ -437,16 +489,6 @@ def build_tuple(ctx: Context, obj: tuple[Any, ...], source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
     ctx.guard(Kind.LENGTH, source, len(obj))
     return TupleValue([ctx.wrap(item, Item(source, i)) for i, item in enumerate(obj)], source, type(obj))
-
-
-@wraps(tuple, family=True)
-def build_named_tuple(ctx: Context, obj: tuple[Any, ...], source: Source) -> Value:
-    cls = type(obj)
-    value = build_tuple(ctx, obj, source)
-    own_item = cls.__getitem__ is not tuple.__getitem__ or cls.__iter__ is not tuple.__iter__ or cls.__len__ is not tuple.__len__
-    if own_item or not (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
-        value.refuse("subclass")
-    return value
 
 
 @wraps(list)
@@ -461,6 +503,12 @@ def build_slice(ctx: Context, obj: slice, source: Source) -> Value:
     return SliceValue([ctx.wrap(getattr(obj, name), Attr(source, name)) for name in ("start", "stop", "step")], source)
 
 
+def _list_result(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value]) -> Value:
+    if type(obj) is not list:
+        raise GraphBreak("result of an unsupported type", type(obj).__qualname__)
+    return ctx.born(ListValue([leaf(ctx, item) for item in obj]))
+
+
 PYTHON_RESULTS[tuple] = lambda ctx, obj, leaf: TupleValue([leaf(ctx, item) for item in obj], cls=type(obj))
-PYTHON_RESULTS[list] = lambda ctx, obj, leaf: ctx.born(ListValue([leaf(ctx, item) for item in obj]))
+PYTHON_RESULTS[list] = _list_result
 PYTHON_RESULTS[slice] = lambda ctx, obj, leaf: SliceValue([leaf(ctx, part) for part in (obj.start, obj.stop, obj.step)])
