@@ -50,6 +50,11 @@ class Comparison:
         self._alive: list[object] = []
         self._visiting: set[tuple[int, int]] = set()
 
+    @classmethod
+    def within(cls, tolerance: tuple[float, float] | None) -> Comparison:
+        """With `(rtol, atol)`, or exact for None."""
+        return cls() if tolerance is None else cls(exact=False, rtol=tolerance[0], atol=tolerance[1])
+
     def same(self, plain: Any, compiled: Any, path: str) -> None:
         """Raise Different unless `compiled` is what `plain` is, everything reachable from it included."""
         if type(plain) is not type(compiled) and not _made_by_the_same_text(type(plain), type(compiled)):
@@ -255,16 +260,19 @@ def _order(item: object) -> tuple[str, str]:
 
 
 def _attributes(thing: Any) -> dict[str, Any] | None:
-    slots = [name for kind in type(thing).__mro__ for name in _slot_names(kind) if hasattr(thing, name)]
+    kind: Any = type(thing)
+    slots = _slot_names(kind)
     if not slots and not hasattr(thing, "__dict__"):
         return None
     own = {name: value for name, value in getattr(thing, "__dict__", {}).items() if name not in NOT_COMPARED}
-    return {**own, **{name: getattr(thing, name) for name in slots}}
+    return {**own, **{name: getattr(thing, name) for name in slots if hasattr(thing, name)}}
 
 
-def _slot_names(kind: type) -> list[str]:
-    found = [n for n, v in vars(kind).items() if isinstance(v, types.MemberDescriptorType)]
-    return found if kind.__module__ != "builtins" and "__slots__" in vars(kind) else []
+@functools.lru_cache(maxsize=1000)
+def _slot_names(kind: Any) -> tuple[str, ...]:
+    owners = [owner for owner in kind.__mro__ if owner.__module__ != "builtins" and "__slots__" in vars(owner)]
+    members = [(name, value) for owner in owners for name, value in vars(owner).items()]
+    return tuple(name for name, value in members if isinstance(value, types.MemberDescriptorType))
 
 
 def _by_identity_only(thing: object) -> bool:

@@ -117,7 +117,7 @@ def check_calls(
     `backward` runs a backward pass from the results of each call and so compares gradients. `tolerance` is
     `(rtol, atol)`; without it everything must be equal bit for bit.
     """
-    comparison = Comparison() if tolerance is None else Comparison(exact=False, rtol=tolerance[0], atol=tolerance[1])
+    comparison = Comparison.within(tolerance)
     arguments = [call if _has_kwargs(call) else (call, {}) for call in calls]
     plain, compiled = Side(fn, arguments, seed), Side(fn, arguments, seed)
     with compiled.world():

@@ -1,0 +1,118 @@
+"""Random programs, plain and compiled, must do the same: see tests/programs/generator.py.
+
+    TORCHGRAFT_EXAMPLES=50000 TORCHGRAFT_SEED=7 make test ARGS="tests/test_differential.py"
+
+runs more of them, or other ones. A program that fails is made smaller and printed whole; put it into
+tests/programs/found when its cause is mended. TORCHGRAFT_TEST_COMPILER=plain tries the programs themselves, =torch
+shows how torch.compile does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.comparing import Different
+from tests.programs.generator import Program, programs
+from tests.programs.prelude import PRELUDE
+from tests.programs.reducer import candidates, reduce
+from tests.programs.worlds import compare
+from tests.support import COMPILER
+
+if COMPILER == "tracer":
+    import tracer
+
+EXAMPLES = int(os.environ.get("TORCHGRAFT_EXAMPLES", "2000" if os.environ.get("CI") else "400"))
+FIRST_SEED = int(os.environ.get("TORCHGRAFT_SEED", "0"))
+#: One test for each, so that they can run side by side.
+CHUNKS = 16
+FOUND = sorted(Path(__file__).parent.joinpath("programs", "found").glob("*.py"))
+
+
+def run(text: str, **options: Any) -> None:
+    """Compare, and leave nothing compiled behind."""
+    try:
+        compare(f"{PRELUDE}\n\n{text}", **options)
+    finally:
+        if COMPILER == "tracer":
+            tracer.reset()
+
+
+def difference(text: str, **options: Any) -> str | None:
+    try:
+        run(text, **options)
+    except Different as error:
+        return str(error)
+    except Exception as error:  # the program's own exceptions are caught: this one is a broken program or compiler
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def still_fails(text: str, **options: Any) -> bool:
+    """As a comparison, not because the smaller program can't even be set up."""
+    try:
+        run(text, **options)
+    except Different:
+        return True
+    except Exception:  # a candidate of the reducer may be any nonsense
+        return False
+    return False
+
+
+def run_chunk(chunk: int, examples: int, **options: Any) -> None:
+    @seed(FIRST_SEED * CHUNKS + chunk)
+    @settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+    @given(programs())
+    def agree(program: Program) -> None:
+        text = program.text
+        told = difference(text, **options)
+        if told is None:
+            return
+        if still_fails(text, **options):
+            text = reduce(text, lambda smaller: still_fails(smaller, **options))
+            told = difference(text, **options)
+        raise AssertionError(f"{told}\n\nin this program, behind tests/programs/prelude.py:\n\n{text}")
+
+    agree()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_programs_agree(chunk: int) -> None:
+    run_chunk(chunk, max(1, EXAMPLES // CHUNKS), inplace=chunk % 2 == 0)
+
+
+@pytest.mark.skipif(COMPILER == "plain", reason="nothing is compiled")
+def test_random_programs_agree_on_inductor() -> None:
+    """A few only: each region costs a C++ compile. Other order of additions: a tolerance instead of equal bits."""
+    run_chunk(CHUNKS, max(1, EXAMPLES // 200), backend="inductor", tolerance=(1e-3, 1e-4))
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_programs_that_once_failed(path: Path) -> None:
+    run(path.read_text(encoding="utf-8"))
+
+
+def test_a_wrong_compiler_is_found_and_the_program_made_small() -> None:
+    def adds_one(fn: Any, **_: Any) -> Any:
+        def wrong(*args: Any) -> Any:
+            result = fn(*args)
+            return result + 1 if isinstance(result, torch.Tensor) else result
+        return wrong
+
+    text = ("def program(x, n):\n    for i in range(n):\n        x = x * 2\n    if n > 1:\n        return x.sin()\n"
+            "    return (x, n)\n\n\ndef calls():\n    return [(torch.ones(2), 1), (torch.ones(2), 2)]\n")
+    assert difference(text, compiler=adds_one)
+    smaller = reduce(text, lambda t: still_fails(t, compiler=adds_one))
+    assert len(smaller) < len(text) / 2 and "for" not in smaller, smaller
+    assert difference(text, compiler=lambda fn, **_: fn) is None
+
+
+def test_every_candidate_of_the_reducer_compiles() -> None:
+    text = "def program(x):\n    try:\n        x = f(x + 1, *[2])\n    finally:\n        return x\n"
+    found = list(candidates(text))
+    assert len(found) > 5 and all(compile(smaller, "<smaller>", "exec") for smaller in found)
