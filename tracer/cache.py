@@ -16,7 +16,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from inspect import CO_NESTED
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -196,11 +195,9 @@ class CodeState:
         """Called when a function went, maybe by the garbage collector, in any thread, in the midst of anything."""
         if self.functions or self._arming:
             return
-        nested = bool(self._keep is not None and self._keep.co_flags & CO_NESTED)
-        self._keep = None  # with it goes the original code and so this state, unless the parent's constants hold it
-        registry = self._registry()
-        if not nested and registry is not None:
-            registry.drop(self)
+        # With it go the original code and so this state, unless somebody else holds that code: its parent's constants,
+        # or the function of which this was a private copy.
+        self._keep = None
 
     # code -----------------------------------------------------------------------------------------------------------
     def use(self, grafted: CodeType) -> None:

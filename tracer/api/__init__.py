@@ -165,8 +165,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def is_compiling() -> bool:
-    """Is this thread capturing? In code that is being captured it is true, like torch.compiler.is_compiling()."""
-    return runtime.translator.is_capturing()
+    """True in code that is being captured, like torch.compiler.is_compiling(), and while this thread captures."""
+    return torch.compiler.is_compiling() or runtime.translator.is_capturing()
 
 
 def reset() -> None:
