@@ -19,8 +19,8 @@ import torch
 from .errors import InternalError
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer
-from .guards import MISSING, Kind
-from .holding import Parts, Weak, held, hold, is_immutable_type, lives_for_ever, type_dict, type_mro
+from .guards import ClassAttribute, Kind
+from .holding import Parts, Weak, held, hold, is_a, is_immutable_type, lives_for_ever, type_dict, type_mro
 from .native import state_check
 from .sources import Attr, Item, Source
 
@@ -58,9 +58,9 @@ def _write_type(w: Writer, source: Source, expected: Any) -> None:
 def _write_is(w: Writer, source: Source, expected: Any) -> None:
     if any(expected is s for s in _SINGLETONS):
         w.add(f"{w.text(source)} is {_singleton(expected)}")
-    elif isinstance(expected, Parts):
+    elif is_a(expected, Parts):
         w.add(f"{w.constant(expected)}({w.text(source)})")
-    elif isinstance(expected, Weak):  # a dead object must not be taken for None
+    elif is_a(expected, Weak):  # a dead object must not be taken for None
         w.add(f"{w.constants.text(expected)} is {w.text(source)} is not None")
     else:
         w.add(f"{w.text(source)} is {w.constant(expected)}")
@@ -70,7 +70,7 @@ def _write_is(w: Writer, source: Source, expected: Any) -> None:
 def _write_is_not(w: Writer, source: Source, expected: Any) -> None:
     if any(expected is s for s in _SINGLETONS):
         w.add(f"{w.text(source)} is not {_singleton(expected)}")
-    elif isinstance(expected, Parts):
+    elif is_a(expected, Parts):
         w.add(f"not {w.constant(expected)}({w.text(source)})")
     else:
         w.add(f"{w.text(source)} is not {w.constants.text(expected)}")
@@ -85,7 +85,7 @@ def _write_equals(w: Writer, source: Source, expected: Any) -> None:
     kind = type(expected)
     if any(expected is s for s in _SINGLETONS):
         w.add(f"{w.text(source)} is {_singleton(expected)}")
-    elif expected is NotImplemented or isinstance(expected, enum.Enum) or kind in _UNIQUE:
+    elif expected is NotImplemented or is_a(expected, enum.Enum) or kind in _UNIQUE:
         _write_is(w, source, hold(expected))
     elif _is_short(expected):
         w.require_type(source, kind)
@@ -193,7 +193,7 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
         return
     # A list: code objects exchange strings inside of constant tuples for interned ones.
     name = w.constants.reserve("k_keys", list(expected))
-    if any(isinstance(key, (Weak, Parts)) for key in expected):
+    if any(type(key) in (Weak, Parts) for key in expected):
         w.add(f"{w.constant(same_keys)}({keys}, {name})")
         return
     quick = f"{w.constant(all)}({w.constant(map)}({w.constant(operator.is_, 'is')}, {w.text(source)}, {name}))"
@@ -203,12 +203,12 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
 
 @_writes(Kind.HAS_KEY)
 def _write_has_key(w: Writer, source: Source, expected: Any) -> None:
-    if type(expected) in (str, int) and w.is_guarded(Item(source, expected)):
+    if w.known_type(source) is dict and type(expected) in (str, int) and w.is_guarded(Item(source, expected)):
         return  # fetching it raises where the key is gone
     container = _searched(w, source)
     key = _key(w, expected)
     w.add(f"{key} in {container}")
-    if isinstance(expected, Weak):
+    if is_a(expected, Weak):
         w.add(f"{key} is not None")
 
 
@@ -229,7 +229,7 @@ def _key(w: Writer, key: Any) -> str:
     if key is None or type(key) is bool or _is_short(key):
         return repr(key)
     value = held(key)
-    if not is_immutable_type(type(value)) and not isinstance(value, (torch.Tensor, enum.Enum)):
+    if not is_immutable_type(type(value)) and not issubclass(type(value), (torch.Tensor, enum.Enum)):
         owner = next(base for base in type_mro(type(value)) if "__hash__" in type_dict(base))
         if owner is not object:
             raise InternalError(f"a {describe(type(value))} has a hash of its own: no guard for it as a key")
@@ -283,34 +283,27 @@ def _write_code(w: Writer, source: Source, expected: Any) -> None:
 
 
 @_writes(Kind.TYPE_ATTR)
-def _write_type_attribute(w: Writer, source: Source, expected: Any) -> None:
+def _write_type_attribute(w: Writer, source: Source, expected: ClassAttribute) -> None:
     """The bases are the same, the base that has it still has it, and no base before has one by now."""
-    cls, name, raw = expected
-    owner = held(cls)
-    if owner is None:
-        raise InternalError(f"the class with attribute {name} died before its guard was written")
-    _write_bases(w, cls, owner)
-    for base in type_mro(owner):
-        if is_immutable_type(base):
-            if name in type_dict(base):
-                return
-            continue
-        here = type_dict(base).get(name, MISSING)
-        if w.first_time("type attribute", base, name):
-            if here is MISSING:
-                w.add(f"{name!r} not in {_class_dict(w, base)}")
-            elif here is held(raw) or isinstance(raw, Parts):
-                _write_raw(w, f"{_class_dict(w, base)}[{name!r}]", raw)
-            else:
-                raise InternalError(f"class attribute {describe(owner)}.{name} changed during capture")
-        if here is not MISSING:
-            return
+    name = expected.name
+    bases = [held(base) for base in expected.bases]
+    if None in bases:
+        raise InternalError(f"a class with attribute {name} died before its guard was written")
+    _write_bases(w, bases[0], expected.bases)
+    before = bases if expected.owner is None else bases[: expected.owner]
+    for base in before:
+        if not is_immutable_type(base) and w.first_time("lacks", base, name):
+            w.add(f"{name!r} not in {_class_dict(w, base)}")
+    if expected.owner is not None:
+        base = bases[expected.owner]
+        if not is_immutable_type(base) and w.first_time("has", base, name):
+            _write_raw(w, f"{_class_dict(w, base)}[{name!r}]", expected.raw)
 
 
 def _write_raw(w: Writer, text: str, raw: Any) -> None:
-    if isinstance(raw, Parts):
+    if is_a(raw, Parts):
         w.add(f"{w.constant(raw)}({text})")
-    elif isinstance(raw, Weak):
+    elif is_a(raw, Weak):
         w.add(f"{w.constants.text(raw)} is {text} is not None")
     elif has_value(raw):
         w.add(f"{w.constant(same_value)}({text}, {w.constant(raw, 'value')})")
@@ -325,25 +318,20 @@ def _class_dict(w: Writer, cls: type) -> str:
     return f"{w.constant(type_dict, 'dict_of')}({w.constants.text(cls)})"
 
 
-def _write_bases(w: Writer, cls: Any, owner: type) -> None:
-    if not w.first_time("bases", owner):
+def _write_bases(w: Writer, cls: type, bases: tuple[Any, ...]) -> None:
+    if not w.first_time("bases", cls):
         return
-    mro = type_mro(owner)
     text = w.constants.text(cls)
+    mro = type_mro(cls)
     if not lives_for_ever(mro):
-        w.add(f"{w.constant(same_bases)}({text}, {w.constant(Bases(map(hold, mro)), 'bases')})")
-    elif type(owner) is type:
+        w.add(f"{w.constant(same_bases)}({text}, {w.constants.reserve('k_bases', list(bases))})")
+    elif type(cls) is type:
         w.add(f"{text}.__mro__ is {w.constant(mro, f'{text[2:]}_bases')}")
     else:  # a metaclass may have an __mro__ of its own
         w.add(f"{w.constant(type_mro, 'bases_of')}({text}) is {w.constant(mro, f'{text[2:]}_bases')}")
 
 
-class Bases(tuple[Any, ...]):
-    """The bases of a class, each held as it may be."""
-
-    __slots__ = ()
-
-
-def same_bases(cls: type, bases: Bases) -> bool:
+def same_bases(cls: type, bases: list[Any]) -> bool:
+    """Are these, each held as it may be, the bases of the class?"""
     now = type_mro(cls)
     return len(now) == len(bases) and all(a is held(b) for a, b in zip(now, bases, strict=True))

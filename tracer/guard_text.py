@@ -100,8 +100,8 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
     if guard.kind is Kind.STATE:
         return "; ".join(guard.expected.differences()) or None
     if guard.kind is Kind.TYPE_ATTR:
-        cls, name, _ = guard.expected
-        return describe(type_attribute(held(cls), name))
+        cls = held(guard.expected.cls)
+        return describe(type_attribute(cls, guard.expected.name) if cls is not None else None)
     if guard.kind is Kind.NO_OVERLAP:
         return "another overlap"
     value = _fetch(guard.source, scope)

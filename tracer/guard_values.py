@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .errors import InternalError
-from .holding import Parts, Weak, held, type_qualname
+from .holding import Parts, Weak, held, is_a, type_qualname
 from .native import TensorFacts
 from .sources import Source
 
@@ -21,15 +21,15 @@ def describe(value: object) -> str:
     if value is None or type(value) in (int, float, complex, bool, str, bytes):
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."
-    if isinstance(value, Source):
+    if is_a(value, Source):
         return str(value)
-    if isinstance(value, type):
+    if is_a(value, type):
         return type_qualname(value)
-    if isinstance(value, (Weak, Parts)):
+    if is_a(value, Weak) or is_a(value, Parts):
         return value.name
-    if isinstance(value, TensorFacts):
+    if is_a(value, TensorFacts):
         return str(value)
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} on {value.device}"
     if type(value) in (types.FunctionType, types.BuiltinFunctionType):
         return f"function {value.__qualname__}"  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def value_key(value: object) -> Hashable:
         return kind, tuple(value_key(item) for item in value)  # type: ignore[attr-defined]
     if kind is frozenset:
         return kind, frozenset(value_key(item) for item in value)  # type: ignore[attr-defined]
-    if isinstance(value, enum.Enum):
+    if is_a(value, enum.Enum):
         return kind, id(value)
     raise InternalError(f"no EQUALS guard for a {kind.__qualname__}")
 

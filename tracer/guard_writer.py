@@ -162,7 +162,7 @@ class Writer:
                 continue
             self._ready.add(number)
             self.ready_to_fetch(base)
-            if isinstance(base, Held) and isinstance(hold(base.value), Weak):
+            if isinstance(base, Held) and type(hold(base.value)) is Weak:
                 self.add(f"{self.text(base)} is not None")
             for guard in self._by_source.get(number, ()):
                 if guard.kind in _BEFORE_FETCH:
@@ -194,9 +194,13 @@ class Writer:
         name = self.constants.text(held(cls))
         self.add(f"{self.constant(type)}({self.text(source)}) is {name}")
 
+    def known_type(self, source: Source) -> type | None:
+        """The source's exact type, where its guards say it."""
+        return held(self._types.get(self.number(source)))
+
     def plain_type(self, source: Source, plain: frozenset[type], hint: str) -> type | None:
         """The source's exact type where its guards say it, else a condition that it is one of these."""
-        known = held(self._types.get(self.number(source)))
+        known = self.known_type(source)
         if known is not None:
             return known
         if isinstance(source, Attr) and source.name == "__dict__":
@@ -245,5 +249,5 @@ def _known_type(guard: Guard) -> Any:
         return guard.expected.type
     if guard.kind in (Kind.EQUALS, Kind.IS):
         value = held(guard.expected)
-        return None if isinstance(value, Parts) else type(value)
+        return None if type(value) is Parts else type(value)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -48,7 +48,7 @@ class Kind(enum.Enum):
     ALIAS = "same object as"  # another source: the same object
     NOT_ALIAS = "other object than"  # another source: not the same object
     NO_OVERLAP = "storage overlaps as it did with"  # sources of tensors, each with a TENSOR guard
-    TYPE_ATTR = "class attribute"  # (cls, name, raw object or MISSING); the source is the class, for the report only
+    TYPE_ATTR = "class attribute"  # (cls, name, raw object or MISSING); has no source
     CODE = "code"  # the original code object of a function
     STATE = "global state"  # a GlobalState; None takes the one of this moment
     EXPRESSION = "expression"  # the bool that this source was
@@ -75,7 +75,7 @@ class Guard:
         if self.kind is Kind.STATE:
             return "global state is as it was"
         if self.kind is Kind.TYPE_ATTR:
-            cls, name, _ = self.expected
+            cls, name, *_ = self.expected
             return f"class attribute {describe(cls)}.{name} is as it was"
         if self.kind is Kind.NO_OVERLAP:
             sources = self.expected[0] if type(self.expected[0]) is tuple else self.expected
@@ -132,6 +132,22 @@ def type_attribute(cls: type, name: str) -> object:
         if found is not MISSING:
             return found
     return MISSING
+
+
+class ClassAttribute(NamedTuple):
+    """What a frozen TYPE_ATTR guard expects; classes and attribute as they may be held."""
+
+    cls: Any
+    name: str
+    raw: Any
+    bases: tuple[Any, ...]  # the class's __mro__
+    owner: int | None  # which of these has the attribute
+
+    @classmethod
+    def of(cls, owner: type, name: str, raw: object) -> ClassAttribute:
+        bases = type_mro(owner)
+        at = next((i for i, base in enumerate(bases) if name in type_dict(base)), None)
+        return cls(hold(owner), name, raw if raw is MISSING else hold(raw), tuple(map(hold, bases)), at)
 
 
 def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
@@ -304,8 +320,7 @@ def _frozen(kind: Kind, expected: Any) -> Any:
     if kind is Kind.KEYS:
         return frozenset(map(hold, expected)) if type(expected) is frozenset else tuple(map(hold, expected))
     if kind is Kind.TYPE_ATTR:
-        cls, name, raw = expected
-        return hold(cls), name, raw if raw is MISSING else hold(raw)
+        return ClassAttribute.of(*expected)
     return expected
 
 

@@ -15,7 +15,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard, TypeVar
 
 import torch
 from torch.utils.weak import TensorWeakRef
@@ -41,6 +41,14 @@ type_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
 type_qualname: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
 
 
+T = TypeVar("T")
+
+
+def is_a(value: object, cls: type[T]) -> TypeGuard[T]:
+    """`isinstance` that looks at the type alone: the other also asks the object for its `__class__`."""
+    return issubclass(type(value), cls)
+
+
 def is_immutable_type(cls: type) -> bool:
     return bool(type_flags(cls) & IMMUTABLE_TYPE)
 
@@ -51,9 +59,9 @@ def defined_at_top(value: Any, module: object, qualname: object) -> bool:
         return False
     found: Any = sys.modules[module]
     for name in qualname.split("."):
-        if isinstance(found, types.ModuleType):
+        if is_a(found, types.ModuleType):
             found = found.__dict__.get(name)
-        elif isinstance(found, type):
+        elif is_a(found, type):
             found = type_dict(found).get(name)
         else:
             return False
@@ -70,16 +78,16 @@ def descriptor_parts(value: Any) -> tuple[Any, ...]:
 def lives_for_ever(value: object) -> bool:
     """May a region hold this strongly?"""
     kind = type(value)
-    if kind in PLAIN_TYPES or isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if kind in PLAIN_TYPES or issubclass(kind, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
-    if isinstance(value, type):
+    if is_a(value, type):
         module = type_dict(value).get("__module__")
         return is_immutable_type(value) or defined_at_top(value, module, type_qualname(value))
     if kind is types.FunctionType:
         return defined_at_top(value, value.__module__, value.__qualname__)  # type: ignore[attr-defined]
     if kind is types.BuiltinFunctionType:
         owner = value.__self__  # type: ignore[attr-defined]
-        return owner is None or type(owner) is types.ModuleType or (isinstance(owner, type) and lives_for_ever(owner))
+        return owner is None or type(owner) is types.ModuleType or (is_a(owner, type) and lives_for_ever(owner))
     if kind in _C_CALLABLES:
         return lives_for_ever(value.__objclass__)  # type: ignore[attr-defined]
     if kind is types.ModuleType:
@@ -91,14 +99,14 @@ def lives_for_ever(value: object) -> bool:
         return all(lives_for_ever(item) for item in value)  # type: ignore[attr-defined]
     if parts := descriptor_parts(value):
         return all(lives_for_ever(part) for part in parts)
-    if isinstance(value, enum.Enum):
+    if is_a(value, enum.Enum):
         return lives_for_ever(kind)
     return value is builtins.__dict__
 
 
 def weak_reference(value: Any) -> Callable[[], Any] | None:
     """A weak reference, or None for an object that can't have one."""
-    if isinstance(value, torch.Tensor):  # a tensor's Python object can come back to life: torch's own reference knows
+    if is_a(value, torch.Tensor):  # a tensor's Python object can come back to life: torch's own reference knows
         return TensorWeakRef(value)
     try:
         return weakref.ref(value)
@@ -158,7 +166,7 @@ def hold(value: Any) -> Any:
     Other objects without weak references (lists, dicts, objects with slots) are held. A bound method is made anew at
     every attribute load, so that its identity means nothing.
     """
-    if isinstance(value, (Weak, Parts)) or lives_for_ever(value):
+    if type(value) in (Weak, Parts) or lives_for_ever(value):
         return value
     if type(value) is types.MethodType:
         raise InternalError("no identity guard for a bound method: guard its __self__ and __func__")
@@ -170,22 +178,22 @@ def hold(value: Any) -> Any:
 
 def held(value: Any) -> Any:
     """What `hold` was given, or None where it died."""
-    return value.get() if isinstance(value, Weak) else value
+    return value.get() if is_a(value, Weak) else value
 
 
 def short_name(value: Any) -> str:
     """An identifier made from what an object is."""
-    if isinstance(value, (Weak, Parts)):
+    if type(value) in (Weak, Parts):
         return value.name
-    if isinstance(value, type):
+    if is_a(value, type):
         name = type_qualname(value).rpartition(".")[2]
-    elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, *_C_CALLABLES)):
+    elif type(value) in (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, *_C_CALLABLES):
         name = value.__name__.rpartition(".")[2]
     elif type(value) is types.CodeType:
         name = value.co_name
     elif type(value) in (torch.dtype, torch.device, torch.layout, torch.memory_format):
         name = str(value).removeprefix("torch.")
-    elif isinstance(value, enum.Enum):
+    elif is_a(value, enum.Enum):
         name = f"{type_qualname(type(value))}_{value._name_}"
     elif type(value) is functools.partial:
         name = "partial"
@@ -219,7 +227,7 @@ class Constants:
     def text(self, value: Any, hint: str | None = None) -> str:
         """An expression that gives this object: a name, or the call of a weak reference (None once it died)."""
         kept = hold(value)
-        if not isinstance(kept, Weak):
+        if not is_a(kept, Weak):
             return self.add(value, hint)
         known = len(self.values)
         name = self._named(kept.get(), f"w_{hint or kept.name}", kept.get, True)
