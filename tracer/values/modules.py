@@ -14,7 +14,7 @@ import torch.nn.modules.module as module_code
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
-from ..sources import Attr, Source
+from ..sources import Attr, Operation, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
@@ -57,13 +57,18 @@ class ModuleValue(ObjectValue):
         return class_attribute(ctx, self.cls, "__call__") is Module.__call__
 
     def has_hooks(self, ctx: Context) -> bool:
+        """Just what `_call_impl` asks, in one guard; it may be of any type, since its truth is all that counts."""
+        asked: Source | None = None
         for name in _HOOKS:
-            if class_attribute(ctx, self.cls, name) is not MISSING or self.attributes_changed(name):
+            if (
+                find(self.cls, name) is not MISSING
+                or self.attributes_changed(name)
+                or self.object.__dict__.get(name, True)
+            ):
                 return True
-            real = self.object.__dict__.get(name)
-            if not isinstance(real, dict) or real:
-                return True
-            ctx.guard(Kind.FALSY, self.attribute_source(ctx, name))
+            source = self.attribute_source(ctx, name)
+            asked = source if asked is None else Operation("or", asked, source)
+        ctx.guard(Kind.EXPRESSION, asked, False)
         return _any_global(ctx, _GLOBAL_HOOKS)
 
     def attributes_changed(self, name: str) -> bool:
@@ -72,13 +77,13 @@ class ModuleValue(ObjectValue):
 
 def _any_global(ctx: Context, names: tuple[str, ...]) -> bool:
     """Is any of these global registries of hooks in use?"""
-    source = ctx.hold(module_code, "module_code")
-    for name in names:
-        hooks = getattr(module_code, name)
-        ctx.guard(Kind.TRUTHY if hooks else Kind.FALSY, Attr(source, name))
-        if hooks:
-            return True
-    return False
+    module = ctx.hold(module_code, "module_code")
+    asked: Source = Attr(module, names[0])
+    for name in names[1:]:
+        asked = Operation("or", asked, Attr(module, name))
+    used = any(getattr(module_code, name) for name in names)
+    ctx.guard(Kind.EXPRESSION, asked, used)
+    return used
 
 
 def _module(ctx: Context, value: Value, what: str) -> ModuleValue:
