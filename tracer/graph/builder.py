@@ -92,6 +92,11 @@ class GraphBuilder:
         self.inputs.append(result := self._know(node, fake))
         return result
 
+    def real_of(self, tensor: GraphTensor) -> torch.Tensor:
+        """The real tensor that an input stands for."""
+        at = next(i for i, candidate in enumerate(self.inputs) if candidate is tensor)
+        return self.examples[at]
+
     def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
         """A real tensor that belongs to the graph itself, and that the graph may not write."""
         fake = self._fakes.fake(tensor)
