@@ -7,6 +7,7 @@ TorchDynamo's frame hook, its interpreter or its guards.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import logging
@@ -27,19 +28,22 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd import forward_ad
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.fx.graph import _is_from_torch
+from torch.fx.node import _get_qualified_name
 
 __all__ = [
     "DATA_DEPENDENT",
     "UNSUPPORTED",
-    "quiet_fake_tensors",
     "FakeTensor",
     "FakeTensorMode",
     "ShapeEnv",
     "TracingContext",
     "Traits",
+    "can_be_named",
     "compiling",
     "cpp_compiler_command",
     "enter_autocast",
@@ -54,6 +58,7 @@ __all__ = [
     "new_shape_env",
     "operator_traits",
     "plain_fake",
+    "quiet_fake_tensors",
     "registered_backend",
     "remember_fake",
     "set_grad_enabled",
@@ -183,6 +188,27 @@ def lazy_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.
     return _LazyGraphModule(root, graph)
 
 
+@functools.lru_cache(maxsize=4096)
+def can_be_named(target: Callable[..., Any]) -> bool:
+    """Can the code that FX writes for a call of this function reach it?
+
+    Functions of torch are written by a path from `torch`, which for a local function or a lambda of torch leads nowhere
+    or elsewhere; all others are handed to the code as they are.
+    """
+    if not isinstance(getattr(target, "__name__", None), str):
+        return False
+    if not _is_from_torch(target):
+        return True
+    try:
+        first, *path = _get_qualified_name(target).split(".")
+        found: Any = torch if first == "torch" else getattr(builtins, first)
+        for name in path:
+            found = getattr(found, name)
+    except (AttributeError, RuntimeError):
+        return False
+    return found == target
+
+
 def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """The generated `forward` of a graph module, without the wrappers of `nn.Module.__call__`."""
     if isinstance(module, _LazyGraphModule):
@@ -273,3 +299,36 @@ def quiet_fake_tensors() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(nothing)
+
+
+# checks (native.py) ---------------------------------------------------------------------------------------------------
+_guards: Any = getattr(torch._C._dynamo, "guards", None)
+#: torch's native checks of tensors and of the global state; None where a torch lacks them
+TensorGuards: Any = getattr(_guards, "TensorGuards", None)
+GlobalStateGuard: Any = getattr(_guards, "GlobalStateGuard", None)
+
+function_modes = torch._C._len_torch_function_stack
+function_mode_at = torch._C._get_function_stack_at
+dispatch_modes = torch._C._len_torch_dispatch_stack
+dispatch_mode_at = torch._C._get_dispatch_stack_at
+functorch_level = torch._C._functorch.maybe_current_level
+saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+torch_function_enabled = torch._C._is_torch_function_enabled
+torch_function_all_disabled = torch._C._is_torch_function_all_disabled
+fp16_reduction = torch._C._get_cublas_allow_fp16_reduced_precision_reduction
+bf16_reduction = torch._C._get_cublas_allow_bf16_reduced_precision_reduction
+
+
+def forward_ad_level() -> int:
+    """-1 outside of any level."""
+    return forward_ad._current_level
+
+
+def dispatch_keys(tensor: torch.Tensor) -> int:
+    """The keys of a tensor, as a number to compare."""
+    return torch._C._dispatch_keys(tensor).raw_repr()
+
+
+def thread_dispatch_keys() -> tuple[int, int]:
+    """The keys that this thread adds to those of its tensors, and those that it takes away."""
+    return torch._C._dispatch_tls_local_include_set().raw_repr(), torch._C._dispatch_tls_local_exclude_set().raw_repr()

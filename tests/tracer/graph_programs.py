@@ -125,7 +125,7 @@ def _overlapping() -> list[torch.Tensor]:
 def aliased_inputs_changed(torch_: Torch, x, y, base):
     x.mul_(2)
     y.add_(x[:4])
-    return y * 1, x, base + 0
+    return y + 1, x, base + 0
 
 
 @program(lambda: [normal(4, 5)], train=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import random
+import types
 import weakref
 from typing import Any
 
@@ -313,6 +315,37 @@ def test_what_cannot_be_captured_breaks(target: Any, args: tuple[Any, ...], meth
         builder.call(target, (a, *arguments), method=method)
     assert caught.value.title and global_state() == before
     assert len(builder.graph.nodes) == nodes and builder.can_undo(mark)
+
+
+def test_own_autograd_functions_do_not_run_at_capture() -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("user code ran")
+
+    builder, x = builder_with(normal(3))
+    with pytest.raises(errors.GraphBreak, match="autograd function"):
+        builder.call(Square.apply, (x,))
+
+
+def test_functions_that_generated_code_cannot_reach() -> None:
+    """FX writes functions of torch by their path; one that is not there would fail at each call of the graph."""
+
+    def add_one(x: Any) -> Any:
+        return x + 1
+
+    inner = functools.partial(add_one)
+    hidden = types.FunctionType(add_one.__code__, globals(), "add_one")
+    hidden.__module__ = "torch.nn.functional"
+    shadowed = types.FunctionType(add_one.__code__, globals(), "relu")
+    shadowed.__module__ = "torch.nn.functional"
+    x = normal(3)
+    builder, a = builder_with(x)
+    for target in (inner, hidden, shadowed):
+        with pytest.raises(errors.GraphBreak, match="cannot name"):
+            builder.call(target, (a,))
+    capture = builder.finish([builder.call(add_one, (a,))])
+    assert torch.equal(capture.module(x)[0], x + 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.bool, torch.int32], ids=str)

@@ -8,7 +8,7 @@ from ..errors import GraphBreak, OperatorFailed
 from ..torch_private import DATA_DEPENDENT, UNSUPPORTED
 
 #: parts of messages by which torch says that a fake tensor has no memory
-_NO_MEMORY = ("data pointer", "not supported for tensor subclasses", "Cannot access storage", "doesn't have storage")
+_NO_MEMORY = ("data pointer", "not supported for tensor subclasses", "Cannot access storage", "is not allocated")
 _VALUES_HINT = "keep the value a tensor, or do this step outside of the compiled function"
 
 

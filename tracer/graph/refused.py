@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
+from ..torch_private import can_be_named
 
 Reason = tuple[str, str]
 
@@ -127,3 +128,11 @@ def refuse(target: Any, args: tuple[Any, ...]) -> None:
             raise GraphBreak("call of an unhashable object", repr(type(target))) from None
     if reason is not None:
         raise GraphBreak(reason[0], str(name), reason[1])
+    if name == "apply" and _is_autograd_function(getattr(target, "__self__", None)):
+        raise GraphBreak("custom autograd function", target.__self__.__qualname__, "call it outside of the graph")
+    if target.__class__ is not str and not can_be_named(target):
+        raise GraphBreak("function that a graph cannot name", repr(target), "call it outside of the compiled function")
+
+
+def _is_autograd_function(owner: object) -> bool:
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
