@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
@@ -38,6 +40,17 @@ def compile_slot(
     as the code object lives (`register`).
     """
     filename = _free_filename(f"{name}:{line}") if register else "<torchgraft>"
+    code = _compiled_with_placeholders(text, constants, filename)
+    if code is None:
+        code = _bind(_compiled(text, filename), constants)
+    if register:
+        lines = text.splitlines(keepends=True)
+        linecache.cache[filename] = (len(text), None, lines, filename)
+        weakref.finalize(code, linecache.cache.pop, filename, None).atexit = False
+    return code
+
+
+def _compiled(text: str, filename: str) -> CodeType:
     try:
         module = compile(text, filename, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -45,12 +58,61 @@ def compile_slot(
     codes = [constant for constant in module.co_consts if isinstance(constant, CodeType)]
     if len(codes) != 1 or codes[0].co_name != "slot":
         raise TextError(f"region text must be one function named slot:\n{text}")
-    code = _bind(codes[0], constants)
-    if register:
-        lines = text.splitlines(keepends=True)
-        linecache.cache[filename] = (len(text), None, lines, filename)
-        weakref.finalize(code, linecache.cache.pop, filename, None).atexit = False
-    return code
+    return codes[0]
+
+
+# the quick way: CPython itself writes the loads of constants --------------------------------------------------------
+#: strings and comments, which are left alone, and names of constants: no attribute, no keyword's or target's name
+_WORDS = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?<![.\w])k_\w+(?!\w|\s*=[^=])""")
+#: numbers that no text has: constant i stands in it as FIRST + i times the imaginary unit
+_FIRST = 7_340_127_510_001
+
+
+def _compiled_with_placeholders(text: str, constants: Mapping[str, object], filename: str) -> CodeType | None:
+    """Compile with a number for each constant and put the objects in their place.
+
+    A whole slot of thousands of lines is bound in the time that compiling it takes. None where the compiler did
+    anything with a number but load it (it folds `not 1j`): then the instructions are rewritten one by one.
+    """
+    numbers: dict[str, int] = {}
+
+    def placeholder(match: re.Match[str]) -> str:
+        word = match[0]
+        if word[0] != "k" or word not in constants:
+            return word
+        return f"{_FIRST + numbers.setdefault(word, len(numbers))}j"
+
+    replaced = _WORDS.sub(placeholder, text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # "'complex' object is not callable"
+        try:
+            code = _compiled(replaced, filename)
+        except TextError:
+            return None  # so that the error shows the text as it was
+    objects = {complex(0, _FIRST + number): constants[name] for name, number in numbers.items()}
+    seen: set[complex] = set()
+    bound = _with_objects(code, objects, seen)
+    return bound if bound is not None and len(seen) == len(objects) else None
+
+
+def _with_objects(code: CodeType, objects: Mapping[complex, object], seen: set[complex]) -> CodeType | None:
+    if any(name.startswith(PREFIX) for name in (*code.co_names, *code.co_varnames, *code.co_cellvars)):
+        return None
+
+    def put(value: object) -> object:
+        if isinstance(value, complex) and value in objects:
+            seen.add(value)
+            return objects[value]
+        if type(value) is tuple:
+            return tuple([put(item) for item in value])
+        if isinstance(value, CodeType):
+            return _with_objects(value, objects, seen)
+        return value
+
+    consts = tuple([put(value) for value in code.co_consts])
+    if any(new is None and old is not None and not isinstance(old, complex) for new, old in zip(consts, code.co_consts)):
+        return None
+    return code.replace(co_consts=consts)
 
 
 def _free_filename(label: str) -> str:
