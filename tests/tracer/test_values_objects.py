@@ -758,3 +758,75 @@ def test_objects_copy_plainly() -> None:
 
     whole(f, X)
     assert copy.deepcopy(f(X)).extra == 3.0
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Flags(enum.Flag):
+    A = 1
+    B = 2
+
+
+class Planet(enum.Enum):
+    EARTH = (1.0, "blue")
+    MARS = (0.5, "red")
+
+    def __init__(self, mass: float, color: str) -> None:
+        self.mass = mass
+        self.color = color
+
+    @property
+    def heavy(self) -> bool:
+        LOG.append(self.color)
+        return self.mass > 0.7
+
+    def scaled(self, x: Any) -> Any:
+        LOG.append("scaled")
+        return x * self.mass
+
+    def __lt__(self, other: Planet) -> bool:
+        LOG.append("lt")
+        return self.mass < other.mass
+
+
+LOG: list[str] = []
+
+
+def test_enum_with_code() -> None:
+    def f(x: torch.Tensor, p: Planet, log: list[str]) -> Any:
+        if p.heavy:
+            x = x + 1
+        light = [q.name for q in Planet if q < Planet.EARTH]
+        kinds = (
+            Level.LOW + 1,
+            Level.HIGH > Level.LOW,
+            Flags.A | Flags.B,
+            bool(Flags.A & Flags.B),
+            Level(5),
+            str(Level.LOW),
+        )
+        return p.scaled(x), light, kinds, {Planet.MARS: 1}[p] if p is Planet.MARS else 0, f"{p.color}"
+
+    check_calls(f, (X, Planet.EARTH, LOG), (X, Planet.MARS, LOG), fullgraph=True)
+    # two calls plain, two compiled, two members each: nothing was run by capture itself
+    assert LOG.count("lt") == 8 and LOG.count("scaled") == 4
+
+
+def test_context_manager_generator() -> None:
+    @contextlib.contextmanager
+    def scaled(log: list[int]) -> Iterator[int]:
+        log.append(1)
+        try:
+            yield 5
+        finally:
+            log.append(2)
+
+    def f(x: torch.Tensor, log: list[int]) -> Any:
+        with scaled(log) as k:
+            x = x * k
+        return x
+
+    check(f, X, [0])

@@ -16,6 +16,7 @@ from ..sources import Attr, Source
 from .base import Value, wraps
 from .builtin_registry import call_class_method, call_type
 from .constants import ConstantValue, call_pure, constant
+from .enums import member_value
 from .exceptions import new_exception
 from .lookup import (
     C_METHODS,
@@ -83,7 +84,7 @@ class ClassValue(Value):
     # attributes -----------------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
         if isinstance(self.cls, enum.EnumType) and name in self.cls.__members__:
-            return constant(self.cls.__members__[name])
+            return member_value(self.cls.__members__[name])
         meta = type(self.cls)
         if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
             self.refuse(f"attribute .{name}")
@@ -137,7 +138,7 @@ class ClassValue(Value):
     def unpack(self, ctx: Context) -> list[Value]:
         if (members := self._members()) is None:
             self.refuse("iteration")
-        return [constant(member) for member in members]
+        return [member_value(member) for member in members]
 
     def iterate(self, ctx: Context) -> Value:
         return TupleValue(self.unpack(ctx)).iterate(ctx)

@@ -1,0 +1,122 @@
+"""Members of enumerations: constants, whose classes may have methods and properties written by people."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import TYPE_CHECKING, Any
+
+from ..guards import MISSING, Kind
+from ..sources import Source
+from .attributes import own_dict
+from .base import Value, wraps
+from .constants import PYTHON_RESULTS, ConstantMethod, ConstantValue, call_pure, constant, is_constant
+from .lookup import C_METHODS, class_attribute, class_object, get_from_instance
+from .objects import BINARY_NAMES, COMPARE_NAMES
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+_UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+
+
+class EnumValue(ConstantValue):
+    """A member of an enumeration. What the enum module wrote is pure; all else is the user's code, and is inlined."""
+
+    __slots__ = ()
+
+    kind = "member of an enumeration"
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        cls = type(self.value)
+        raw = class_attribute(ctx, cls, name)
+        if name in ("name", "value", "_name_", "_value_") and _is_pure(raw):
+            return _part(ctx, getattr(self.value, name), self, name)
+        if raw is MISSING:
+            return self._own(ctx, name)
+        if name == "__class__":
+            return class_object(ctx, cls)
+        if type(raw) in C_METHODS or (type(raw) is types.FunctionType and _is_pure(raw)):
+            return ConstantMethod(self, name)
+        return get_from_instance(ctx, raw, name, self, cls)
+
+    def _own(self, ctx: Context, name: str) -> Value:
+        """What `__new__` or `__init__` of the class put on the member."""
+        own = own_dict(self.value) or {}
+        if name not in own:
+            ctx.raise_(AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}"))
+        return _part(ctx, own[name], self, name)
+
+    def _users(self, ctx: Context, name: str) -> Value | None:
+        """A special method that the user wrote."""
+        raw = class_attribute(ctx, type(self.value), name)
+        if type(raw) is not types.FunctionType or _is_pure(raw):
+            return None
+        return ctx.real(get_from_instance(ctx, raw, name, self, type(self.value)))
+
+    def _asked(self, ctx: Context, method: Value, *args: Value) -> Value | None:
+        result = ctx.real(method.call(ctx, list(args), {}))
+        return None if isinstance(result, ConstantValue) and result.value is NotImplemented else result
+
+    def truth(self, ctx: Context) -> bool:
+        method = self._users(ctx, "__bool__") or self._users(ctx, "__len__")
+        return super().truth(ctx) if method is None else ctx.real(method.call(ctx, [], {})).truth(ctx)
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        method = self._users(ctx, f"__{BINARY_NAMES[op]}__")
+        return super().binary(ctx, op, other) if method is None else self._asked(ctx, method, other)
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        method = self._users(ctx, f"__r{BINARY_NAMES[op]}__")
+        return super().reflected(ctx, op, other) if method is None else self._asked(ctx, method, other)
+
+    def unary(self, ctx: Context, op: str) -> Value:
+        method = self._users(ctx, _UNARY[op])
+        return super().unary(ctx, op) if method is None else method.call(ctx, [], {})
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        method = self._users(ctx, COMPARE_NAMES[op])
+        if method is not None:
+            return self._asked(ctx, method, other)
+        if isinstance(other, EnumValue) and other._users(ctx, COMPARE_NAMES[op]) is not None:
+            self.refuse("comparison", "the other enumeration compares in its own way")
+        return super().compare(ctx, op, other)
+
+    def key(self, ctx: Context) -> object:
+        if self._users(ctx, "__hash__") is not None or self._users(ctx, "__eq__") is not None:
+            self.refuse("hash")
+        return super().key(ctx)
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        method = self._users(ctx, "__call__")
+        return call_pure(ctx, self.as_python(ctx)) if method is None else method.call(ctx, args, kwargs)
+
+    def call_method(self, ctx: Context, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        method = self._users(ctx, name)
+        return super().call_method(ctx, name, args, kwargs) if method is None else method.call(ctx, args, kwargs)
+
+
+def _is_pure(raw: Any) -> bool:
+    """Was this written by the enum module?"""
+    if isinstance(raw, types.DynamicClassAttribute):  # enum.property is one
+        raw = raw.fget
+    return getattr(raw, "__module__", None) == "enum"
+
+
+def _part(ctx: Context, part: Any, member: EnumValue, name: str) -> Value:
+    if not is_constant(part):
+        member.refuse(f"attribute .{name}", "it is no plain value")
+    return member_value(part) if isinstance(part, enum.Enum) else constant(part)
+
+
+def member_value(member: enum.Enum) -> EnumValue:
+    return EnumValue(member)
+
+
+@wraps(enum.Enum, family=True)
+def build_member(ctx: Context, obj: enum.Enum, source: Source) -> Value:
+    ctx.guard(Kind.IS, source, obj)
+    return EnumValue(obj, source)
+
+
+PYTHON_RESULTS[enum.Enum] = lambda ctx, obj, leaf: EnumValue(obj)
