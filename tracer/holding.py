@@ -27,6 +27,7 @@ IMMUTABLE_TYPE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: attributes of such a
 PLAIN_TYPES: Final = frozenset({
     types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, types.NotImplementedType, range,
     torch.dtype, torch.device, torch.layout, torch.memory_format, object, types.CodeType,
+    type(torch.ops.aten.add), type(torch.ops.aten.add.Tensor),
 })  # fmt: skip
 
 _C_CALLABLES: Final = (
@@ -78,7 +79,7 @@ def descriptor_parts(value: Any) -> tuple[Any, ...]:
 def lives_for_ever(value: object) -> bool:
     """May a region hold this strongly?"""
     kind = type(value)
-    if kind in PLAIN_TYPES or issubclass(kind, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if kind in PLAIN_TYPES:
         return True
     if is_a(value, type):
         module = type_dict(value).get("__module__")

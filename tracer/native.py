@@ -4,8 +4,6 @@
 here: of tensors whether one is a leaf; of the global state function and dispatch modes (a default device is one),
 saved-tensor hooks, anomaly mode, the level of forward AD and of functorch, inference mode. `TORCHGRAFT_NATIVE=0` in
 the environment selects the fallbacks, as does a torch without the native checks; both refuse the same.
-
-Beside `torch_private.py` this is the one module that names private parts of torch.
 """
 
 from __future__ import annotations
@@ -16,31 +14,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .errors import InternalError
 from .holding import weak_reference
+from .torch_private import (
+    GlobalStateGuard,
+    TensorGuards,
+    bf16_reduction,
+    dispatch_keys,
+    dispatch_mode_at,
+    dispatch_modes,
+    forward_ad_level,
+    forward_ad_module,
+    fp16_reduction,
+    function_mode_at,
+    function_modes,
+    functorch_level,
+    saved_tensor_hooks,
+    thread_dispatch_keys,
+    torch_function_all_disabled,
+    torch_function_enabled,
+)
 
-_guards: Any = getattr(torch._C._dynamo, "guards", None)
-_has_native = hasattr(_guards, "TensorGuards") and hasattr(_guards, "GlobalStateGuard")
+_has_native = TensorGuards is not None and GlobalStateGuard is not None
 
 USE_NATIVE = _has_native and os.environ.get("TORCHGRAFT_NATIVE") != "0"
 
 Check = Callable[..., bool]
-
-_function_modes = torch._C._len_torch_function_stack
-_function_mode_at = torch._C._get_function_stack_at
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_dispatch_mode_at = torch._C._get_dispatch_stack_at
-_functorch_level = torch._C._functorch.maybe_current_level
-_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
-_included_keys = torch._C._dispatch_tls_local_include_set
-_excluded_keys = torch._C._dispatch_tls_local_exclude_set
-_dispatch_keys = torch._C._dispatch_keys
-_torch_function_enabled = torch._C._is_torch_function_enabled
-_torch_function_all_disabled = torch._C._is_torch_function_all_disabled
 
 
 # tensors --------------------------------------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class TensorFacts:
         either = not tensor.requires_grad or (type(tensor) is torch.nn.Parameter and tensor.is_leaf)
         return cls(
             type(tensor), tensor.dtype, tensor.device, tuple(tensor.shape), tuple(tensor.stride()),
-            tensor.requires_grad, _dispatch_keys(tensor).raw_repr(), _thread_keys(), tensor.is_conj(), tensor.is_neg(),
+            tensor.requires_grad, dispatch_keys(tensor), thread_dispatch_keys(), tensor.is_conj(), tensor.is_neg(),
             None if either else tensor.is_leaf, reference,
         )  # fmt: skip
 
@@ -93,10 +95,6 @@ class TensorFacts:
         return found
 
 
-def _thread_keys() -> tuple[int, int]:
-    return _included_keys().raw_repr(), _excluded_keys().raw_repr()
-
-
 def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE) -> Check:
     """`check(*tensors)`: are these different tensors, each as its facts say, in a thread with these dispatch keys?
 
@@ -106,7 +104,7 @@ def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE) ->
     leaves = [(position, f.leaf) for position, f in enumerate(facts) if f.leaf is not None]
     if not native or not _has_native or any(t is None for t in tensors):
         return _plain_tensors_check(facts)
-    check: Check = _guards.TensorGuards(
+    check: Check = TensorGuards(
         *tensors,
         dynamic_dims_sizes=[list(f.shape) for f in facts],
         dynamic_dims_strides=[list(f.stride) for f in facts],
@@ -127,7 +125,7 @@ def _plain_tensors_check(facts: Sequence[TensorFacts]) -> Check:
     def check(*tensors: Any) -> bool:
         if len(tensors) != len(facts) or len(set(map(id, tensors))) != len(tensors):
             return False
-        thread_keys = _thread_keys()
+        thread_keys = thread_dispatch_keys()
         if any(f.thread_keys != thread_keys for f in facts):
             return False
         return all(map(_matches, tensors, facts))
@@ -138,7 +136,7 @@ def _plain_tensors_check(facts: Sequence[TensorFacts]) -> Check:
 def _matches(tensor: Any, facts: TensorFacts) -> bool:
     return (
         type(tensor) is facts.type
-        and _dispatch_keys(tensor).raw_repr() == facts.keys
+        and dispatch_keys(tensor) == facts.keys
         and tensor.layout is torch.strided
         and tensor.shape == facts.shape
         and tensor.dtype is facts.dtype
@@ -217,13 +215,13 @@ def _mode(mode: Any) -> object:
 
 def _modes() -> tuple[object, object]:
     return (
-        tuple(_mode(_function_mode_at(i)) for i in range(_function_modes())),
-        tuple(_mode(_dispatch_mode_at(i)) for i in range(_dispatch_modes())),
+        tuple(_mode(function_mode_at(i)) for i in range(function_modes())),
+        tuple(_mode(dispatch_mode_at(i)) for i in range(dispatch_modes())),
     )
 
 
 def _hooks() -> object:
-    hooks = _saved_tensor_hooks(True)
+    hooks = saved_tensor_hooks(True)
     return None if hooks is None else tuple(map(Same, hooks))
 
 
@@ -270,17 +268,17 @@ _NATIVE_FACTS: dict[str, Callable[[], object]] = {  # what GlobalStateGuard sees
     "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
     "warn only": torch.is_deterministic_algorithms_warn_only_enabled,
     "float32 matmul precision": _float32_precision,
-    "fp16 reduction": torch._C._get_cublas_allow_fp16_reduced_precision_reduction,
-    "bf16 reduction": torch._C._get_cublas_allow_bf16_reduced_precision_reduction,
+    "fp16 reduction": fp16_reduction,
+    "bf16 reduction": bf16_reduction,
     "number of threads": torch.get_num_threads,
-    "torch function": _torch_function_enabled,
-    "torch function switched off": _torch_function_all_disabled,
+    "torch function": torch_function_enabled,
+    "torch function switched off": torch_function_all_disabled,
 }
 _OTHER_FACTS: dict[str, Callable[[], object]] = {
     "inference mode": torch.is_inference_mode_enabled,
     "function and dispatch modes": _modes,
-    "functorch level": _functorch_level,
-    "forward AD level": lambda: forward_ad._current_level,
+    "functorch level": functorch_level,
+    "forward AD level": forward_ad_level,
     "saved-tensor hooks": _hooks,
     "anomaly mode": lambda: torch.is_anomaly_check_nan_enabled() if torch.is_anomaly_enabled() else None,
     "deterministic fill": lambda: torch.are_deterministic_algorithms_enabled()
@@ -297,7 +295,7 @@ class GlobalState:
 
     def __init__(self) -> None:
         self.facts = {name: read() for name, read in (_NATIVE_FACTS | _OTHER_FACTS).items()}
-        self.native = _guards.GlobalStateGuard() if _has_native else None
+        self.native = GlobalStateGuard() if _has_native else None
 
     def __repr__(self) -> str:
         return "the global state of torch"
@@ -310,10 +308,10 @@ class GlobalState:
     def refusal(self) -> str | None:
         """Why nothing can be captured in this state, if so."""
         modes: Any = self.facts["function and dispatch modes"]
-        function_modes, dispatch_modes = modes
-        if dispatch_modes:
+        of_functions, of_dispatch = modes
+        if of_dispatch:
             return "a torch dispatch mode is active"
-        if any(isinstance(mode, Same) for mode in function_modes):
+        if any(isinstance(mode, Same) for mode in of_functions):
             return "a torch function mode is active"
         if self.facts["functorch level"] is not None:
             return "a functorch transform is active"
@@ -357,17 +355,17 @@ _IDLE: dict[str, object] = {
 
 def _quick_state_check(same: Check) -> Check:
     """One call for the usual state."""
-    function_modes, dispatch_modes, hooks = _function_modes, _dispatch_modes, _saved_tensor_hooks
-    anomaly, dual = torch.is_anomaly_enabled, forward_ad
+    count_function_modes, count_dispatch_modes, hooks = function_modes, dispatch_modes, saved_tensor_hooks
+    anomaly, level = torch.is_anomaly_enabled, forward_ad_module
 
     def check() -> bool:
         return (
             same()
-            and function_modes() == 0
-            and dispatch_modes() == 0
+            and count_function_modes() == 0
+            and count_dispatch_modes() == 0
             and hooks(True) is None
             and not anomaly()
-            and dual._current_level < 0
+            and level._current_level < 0  # what forward_ad_level gives, without the call
         )
 
     return check

@@ -319,6 +319,10 @@ fp16_reduction = torch._C._get_cublas_allow_fp16_reduced_precision_reduction
 bf16_reduction = torch._C._get_cublas_allow_bf16_reduced_precision_reduction
 
 
+#: its `_current_level` is what `forward_ad_level` gives
+forward_ad_module: Any = forward_ad
+
+
 def forward_ad_level() -> int:
     """-1 outside of any level."""
     return forward_ad._current_level
