@@ -10,6 +10,7 @@ from ..holding import is_immutable_type, type_dict, type_mro
 from ..sources import Attr, Item
 from .base import Value
 from .classes import ClassValue, constructs
+from .functions import CellValue
 from .lookup import get_from_class, get_from_instance
 
 if TYPE_CHECKING:
@@ -82,13 +83,32 @@ def super_attr(ctx: Context, super_function: Value, cls: Value, instance: Value,
 
 @constructs(super)
 def make_super(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`super()` with no arguments, called by another name, needs the calling frame: refused."""
+    if not args and not kwargs:
+        args = _found_in_frame(ctx)
     if len(args) != 2 or kwargs:
         raise GraphBreak("super() with these arguments", f"{len(args)} arguments", "write super() or super(cls, self)")
     cls = ctx.real(args[0])
     if not isinstance(cls, ClassValue):
         ctx.raise_(TypeError(f"super() argument 1 must be a type, not {cls.python_type(ctx).__name__}"))
     return SuperValue(ctx, cls.cls, args[1])
+
+
+def _found_in_frame(ctx: Context) -> list[Value]:
+    """What `super()` looks for in the calling frame: the `__class__` cell and the first argument."""
+    frame = ctx.frames[-1]
+    if "__class__" not in frame.cells or not frame.code.co_argcount:
+        raise GraphBreak("super() outside of a method", frame.code.co_qualname)
+    first = frame.code.co_varnames[0]
+    found = [_content(ctx, frame.cells["__class__"])]
+    found.append(_content(ctx, frame.cells[first]) if first in frame.cells else frame.locals.get(first))
+    if None in found:
+        raise GraphBreak("super() of a deleted argument", frame.code.co_qualname)
+    return [value for value in found if value is not None]
+
+
+def _content(ctx: Context, cell: Value) -> Value | None:
+    real = ctx.real(cell)
+    return real.content if isinstance(real, CellValue) else None
 
 
 __all__ = ["SuperValue", "super_attr"]
