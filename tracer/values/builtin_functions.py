@@ -22,6 +22,7 @@ from .iterators import iterator_of
 from .lookup import class_attribute
 from .pure_functions import known, pure
 from .sequences import ListValue, sorted_values
+from .sets import SetValue
 from .tensors import TensorValue, call_graph
 
 if TYPE_CHECKING:
@@ -204,7 +205,10 @@ def all_(ctx: Context, iterable: Value, /) -> Value:
 
 
 def _found(ctx: Context, iterable: Value, wanted: bool) -> bool:
-    iterator = iterator_of(ctx, iterable)
+    real = ctx.real(iterable)
+    if isinstance(real, SetValue):
+        return any(ctx.real(item).truth(ctx) == wanted for item in real.in_any_order(ctx))
+    iterator = iterator_of(ctx, real)
     while (item := iterator.next(ctx)) is not None:
         ctx.spend(1)
         if ctx.real(item).truth(ctx) == wanted:
@@ -212,9 +216,15 @@ def _found(ctx: Context, iterable: Value, wanted: bool) -> bool:
     return False
 
 
+def items_in_any_order(ctx: Context, iterable: Value) -> list[Value]:
+    """All items, for something that gives the same for a set in every order."""
+    real = ctx.real(iterable)
+    return real.in_any_order(ctx) if isinstance(real, SetValue) else real.unpack(ctx)
+
+
 @builtin(sum)
 def sum_(ctx: Context, iterable: Value, /, start: Value | None = None) -> Value:
-    items = ctx.real(iterable).unpack(ctx)
+    items = items_in_any_order(ctx, iterable)
     total = constant(0) if start is None else ctx.real(start)
     if isinstance(total, ConstantValue) and isinstance(total.value, (str, bytes)):
         total.refuse("sum()")
@@ -229,6 +239,10 @@ def sum_(ctx: Context, iterable: Value, /, start: Value | None = None) -> Value:
     return total
 
 
+def _unpacked(ctx: Context, iterable: Value) -> list[Value]:
+    return ctx.real(iterable).unpack(ctx)
+
+
 def _is_number(value: Value) -> bool:
     return isinstance(value, ConstantValue) and type(value.value) in (int, float, bool, complex)
 
@@ -237,7 +251,8 @@ def _extreme(name: str, sign: str) -> None:
     def handler(ctx: Context, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         if not args or (len(args) > 1 and default is not None):
             raise GraphBreak("call with wrong arguments", f"{name}()", "")
-        items = list(args) if len(args) > 1 else ctx.real(args[0]).unpack(ctx)
+        take = items_in_any_order if is_none(ctx, key) else _unpacked
+        items = list(args) if len(args) > 1 else take(ctx, args[0])
         if not items:
             if default is None:
                 ctx.raise_(ValueError(f"{name}() {_EMPTY}"))
@@ -263,7 +278,8 @@ _extreme("max", ">")
 
 @builtin(sorted)
 def sorted_(ctx: Context, iterable: Value, /, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    return ctx.born(ListValue(sorted_values(ctx, tuple(ctx.real(iterable).unpack(ctx)), key, reverse)))
+    items = items_in_any_order(ctx, iterable) if is_none(ctx, key) else _unpacked(ctx, iterable)
+    return ctx.born(ListValue(sorted_values(ctx, tuple(items), key, reverse)))
 
 
 @builtin(functools.reduce)

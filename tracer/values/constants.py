@@ -133,6 +133,8 @@ class ConstantValue(Value):
         return call_pure(ctx, UNARY[op], self.as_python(ctx))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        if op == "%" and isinstance(self.value, (str, bytes)):
+            return call_pure(ctx, operator.mod, self.as_python(ctx), plain(ctx, other))
         if not isinstance(other, ConstantValue):
             return None
         source = expression(self, op, other)

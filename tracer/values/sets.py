@@ -111,6 +111,12 @@ class SetValue(MethodsByName, Mutable):
         assert self.source is not None
         ctx.guard(Kind.EQUALS, Call(ctx.hold(tuple), (self.source,)), order)
 
+    def in_any_order(self, ctx: Context) -> list[Value]:
+        """The elements for something (sorting, a sum) that gives the same in every order for integers and strings."""
+        members = self.members(ctx)
+        kinds = {type(key) for key in members}
+        return list(members.values()) if kinds <= {int} or kinds == {str} else self.ordered(ctx)
+
     def truth(self, ctx: Context) -> bool:
         if self.base is not None and self.content is self.original:
             ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
