@@ -10,12 +10,13 @@ import ast
 import itertools
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .errors import InternalError
 from .graph.capture import Capture
 from .guard_text import write_guards
+from .guards import weakened
 from .holding import Constants
 from .native import USE_NATIVE
 
@@ -130,6 +131,9 @@ def write_region(
 ) -> RegionText:
     """The text of one region, written at the first call: while its tensors live, in the state of its capture."""
     if region.written is None:
+        capture = region.capture
+        fetches = tuple((name, weakened(source)) for name, source in capture.fetches)
+        region.capture = replace(capture, fetches=fetches, inputs=tuple(map(weakened, capture.inputs)))
         region.written = _write_region(region, parameters, original_code, native)
     return region.written
 

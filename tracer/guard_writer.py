@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import InternalError
-from .guards import Guard, Kind, Numbers
+from .guards import Guard, Kind, Numbers, WeaklyHeld
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
 from .sources import Attr, Global, Held, Literal, Param, Source
@@ -109,6 +109,8 @@ class Writer:
     def _expression(self, source: Source) -> str:
         if isinstance(source, Held):
             return self.constants.text(source.value, source.name.removeprefix("k_"))
+        if isinstance(source, WeaklyHeld):
+            return self.constants.text(source.weak, source.name.removeprefix("k_"))
         return source.render(self.text)
 
     def _temporary(self) -> str:
@@ -162,7 +164,7 @@ class Writer:
                 continue
             self._ready.add(number)
             self.ready_to_fetch(base)
-            if isinstance(base, Held) and type(hold(base.value)) is Weak:
+            if isinstance(base, WeaklyHeld) or (isinstance(base, Held) and type(hold(base.value)) is Weak):
                 self.add(f"{self.text(base)} is not None")
             for guard in self._by_source.get(number, ()):
                 if guard.kind in _BEFORE_FETCH:

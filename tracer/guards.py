@@ -8,17 +8,17 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import torch
 
 from .errors import InternalError, UserLine
 from .guard_values import describe, has_value, key_of, same_value, value_key
-from .holding import hold, is_immutable_type, type_dict, type_mro
+from .holding import Weak, hold, is_immutable_type, type_dict, type_mro
 from .native import GlobalState, Overlap, TensorFacts
-from .sources import Attr, Item, Literal, Source
+from .sources import Attr, Held, Item, Literal, Source
 
 
 class Missing:
@@ -178,6 +178,48 @@ class Numbers:
         return number
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WeaklyHeld(Source):
+    """A `Held` source that does not keep its object alive; equal to another of the same object."""
+
+    name: str
+    weak: Weak
+
+    def render(self, text: Callable[[Source], str]) -> str:
+        return self.name
+
+    __str__ = Source.__str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WeaklyHeld) and other.weak.get() is self.weak.get() is not None
+
+    def __hash__(self) -> int:
+        return hash((WeaklyHeld, self.name))
+
+
+def weakened(source: Source) -> Source:
+    """The same source, keeping nothing alive that does not live for ever anyway."""
+    if type(source) is Held:
+        kept = hold(source.value)
+        return WeaklyHeld(source.name, kept) if type(kept) is Weak else source
+    if not any(_holds_weakly(base) for base in source.bases()):
+        return source
+    changed: dict[str, Any] = {}
+    for part in fields(source):  # type: ignore[arg-type]
+        value = getattr(source, part.name)
+        if isinstance(value, Source):
+            changed[part.name] = weakened(value)
+        elif type(value) is tuple:
+            changed[part.name] = tuple(weakened(item) if isinstance(item, Source) else item for item in value)
+    return replace(source, **changed)  # type: ignore[type-var]
+
+
+def _holds_weakly(source: Source) -> bool:
+    if type(source) is Held:
+        return type(hold(source.value)) is Weak
+    return any(_holds_weakly(base) for base in source.bases())
+
+
 class GuardSet:
     """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
@@ -189,6 +231,7 @@ class GuardSet:
         self._guards: list[Guard] = []
         self._known: dict[Hashable, int] = {}
         self._number = Numbers()
+        self._weak: dict[int, Source] = {}
 
     def __len__(self) -> int:
         return len(self._guards)
@@ -257,6 +300,8 @@ class GuardSet:
                 strong.setdefault(self._number(guard.source), []).append(guard)
         needed = [g for g in self._guards if not any(_swallows(s, g) for s in strong.get(self._number(g.source), ()))]
         tensors = {self._number(g.source): g.expected for g in needed if g.kind is Kind.TENSOR}
+        for guard in needed:
+            self._weak.setdefault(self._number(guard.source), weakened(guard.source))
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
@@ -269,7 +314,7 @@ class GuardSet:
                 expected = self._overlap(guard.expected, tensors)
             else:
                 expected = _frozen(guard.kind, guard.expected)
-            return Guard(guard.kind, guard.source, expected, guard.line)
+            return Guard(guard.kind, self._weak[self._number(guard.source)], expected, guard.line)
 
         return tuple(map(freeze, needed))
 
@@ -283,8 +328,8 @@ class GuardSet:
             if self._number(source) not in tensors:
                 raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
             different.setdefault(id(tensors[self._number(source)]), source)
-        kept = tuple(different.values())
-        return kept, Overlap.of([tensors[self._number(source)] for source in kept])
+        kept = tuple(map(weakened, different.values()))
+        return kept, Overlap.of([tensors[self._number(source)] for source in different.values()])
 
 
 def _swallows(strong: Guard, weak: Guard) -> bool:
@@ -321,6 +366,8 @@ def _frozen(kind: Kind, expected: Any) -> Any:
         return frozenset(map(hold, expected)) if type(expected) is frozenset else tuple(map(hold, expected))
     if kind is Kind.TYPE_ATTR:
         return ClassAttribute.of(*expected)
+    if kind in (Kind.ALIAS, Kind.NOT_ALIAS):
+        return weakened(expected)
     return expected
 
 
