@@ -1,8 +1,8 @@
 """Is a grafted code object well formed? Runs on every graft, and raises a `VerifyError` that says what is not.
 
 Two parts. The body must be the original: the same instructions in the same order with the same handlers, and jumps that
-go where they went (or to the entry in front). Then what analysis says about the original holds for it, and only what was
-added has to be followed: from each entry, with the stack and locals that are there, to the body again (`flow.py`).
+go where they went (or to the entry in front). Then what analysis says about the original holds for it, and only what
+was added is followed: from each entry, with the stack and locals that are there, to the body again (`flow.py`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any
 
 from rewriter.decode import Decoded, decode
 from rewriter.graft import graft
-from rewriter.layouts import enterable, entry_layout, landing_layout
-from rewriter.region import KEEP, UNBOUND
+from rewriter.layouts import context_of, enterable, entry_layout, landable, landing_layout
+from rewriter.region import KEEP
 from rewriter.text import compile_slot, new_slot
 
 Maker = Callable[[Decoded, int, dict[str, Any]], FunctionType]
@@ -60,6 +60,85 @@ def identity_slot(keep: bool) -> Maker:
     return make
 
 
+def step_slot(limit: int, ran: list[int]) -> Maker:
+    """A region that does what the next few simple instructions do, and lands behind them (`ran` counts)."""
+
+    def make(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
+        found = _Steps(decoded, index).run(limit)
+        if found is None:
+            return none_slot(decoded, index, namespace)
+        landing, values, constants = found
+        body = f"k_ran({index}); return ({', '.join([str(landing), *values])},)"
+        return text_slot(decoded, index, namespace, body, k_ran=ran.append, k_KEEP=KEEP, **constants)
+
+    return make
+
+
+class _Steps:
+    """A capture in miniature: the expressions that stand for locals and stack slots."""
+
+    def __init__(self, decoded: Decoded, index: int) -> None:
+        self.decoded, self.at = decoded, index
+        entry = entry_layout(decoded, index)
+        self.locals = dict(zip(entry.locals, entry.parameters, strict=False))
+        self.maybe_unbound = set(entry.checked)
+        self.cells = dict(zip(entry.cells, entry.parameters[len(entry.locals) :], strict=False))
+        self.stack: list[str | None] = [f"s{place}" if slot else None for place, slot in enumerate(entry.stack)]
+        self.constants: dict[str, object] = {}
+        self.context = context_of(decoded, index)
+
+    def run(self, limit: int) -> tuple[int, list[str], dict[str, object]] | None:
+        best = None
+        for step in range(limit):
+            if step and self.at in landable(self.decoded) and context_of(self.decoded, self.at) == self.context:
+                best = self.at, self.values(), dict(self.constants)
+            if not self.step():
+                break
+        return best
+
+    def values(self) -> list[str]:
+        layout = landing_layout(self.decoded, self.at)
+        found = [self.locals.get(name) for name in layout.locals]
+        assert all(value or name in layout.checked for name, value in zip(layout.locals, found, strict=True))
+        return [value or "k_KEEP" for value in found] + [value for value in self.stack if value]
+
+    def step(self) -> bool:
+        instruction, stack = self.decoded.instructions[self.at], self.stack
+        arg = instruction.arg
+        match instruction.opname:
+            case "NOP":
+                pass
+            case "LOAD_FAST" if arg in self.locals and arg not in self.maybe_unbound:
+                stack.append(self.locals[arg])
+            case "STORE_FAST" if stack[-1] is not None:
+                self.locals[arg] = str(stack.pop())
+                self.maybe_unbound.discard(arg)
+            case "LOAD_CONST":
+                name = f"k_{len(self.constants)}"
+                self.constants[name] = arg
+                stack.append(name)
+            case "LOAD_CLOSURE" if arg in self.cells:
+                stack.append(self.cells[arg])
+            case "PUSH_NULL":
+                stack.append(None)
+            case "POP_TOP" if stack[-1] is not None:
+                stack.pop()
+            case "COPY" if stack[-arg] is not None:
+                stack.append(stack[-arg])
+            case "SWAP":
+                stack[-arg], stack[-1] = stack[-1], stack[-arg]
+            case "BUILD_TUPLE" if arg:
+                parts = [stack.pop() for _ in range(arg)][::-1]
+                stack.append(f"({', '.join(map(str, parts))},)")
+            case "JUMP":
+                self.at = instruction.target
+                return True
+            case _:
+                return False
+        self.at += 1
+        return True
+
+
 def graft_code(code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, **options: Any) -> CodeType:
     nested = tuple(
         graft_code(value, namespace, places, make, **options) if isinstance(value, CodeType) else value
@@ -80,5 +159,3 @@ def grafted(function: FunctionType, places: Places, make: Maker, **options: Any)
     copy.__dict__.update(function.__dict__)
     return copy
 
-
-__all__ = ["UNBOUND", "everywhere", "grafted", "guarded_slot", "identity_slot", "none_slot", "nowhere", "start_only"]

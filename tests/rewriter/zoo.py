@@ -51,7 +51,11 @@ def attempt(thunk: Callable[[], Any]) -> Any:
 def describe(error: BaseException | None) -> Any:
     if error is None:
         return None
-    frames = [(f.name, f.lineno, f.colno, f.end_colno) for f in traceback.extract_tb(error.__traceback__)[1:]]
+    # 3.11 fuses instructions while it runs, and then shows the columns of the first one: only there none are compared.
+    columns = sys.version_info >= (3, 12)
+    frames = [
+        (f.name, f.lineno, columns and (f.colno, f.end_colno)) for f in traceback.extract_tb(error.__traceback__)[1:]
+    ]
     inner = [describe(e) for e in error.exceptions] if isinstance(error, BaseExceptionGroup) else None
     chain = describe(error.__context__), describe(error.__cause__), error.__suppress_context__
     return type(error).__name__, str(error), frames, inner, chain
