@@ -196,12 +196,15 @@ class Analysis:
             else:
                 self._plain(instruction, stack, *effect(instruction.opname, instruction.arg))
                 state = State(tuple(stack), *state[1:])
+                if instruction.opname == "LOAD_FAST" and not state.bound_every & self.bit[instruction.arg]:
+                    bit = self.bit[instruction.arg]  # it was bound, or this would not be reached
+                    state = state._replace(bound_every=state.bound_every | bit, bound_some=state.bound_some | bit)
             index += 1
             if instruction.opname in TERMINAL_OPNAMES:
                 break
+            if index == len(self.instructions):
+                raise self._error(index - 1, "the code ends behind it")
             if index in self.leaders:
-                if index == len(self.instructions):
-                    raise self._error(index - 1, "the code ends behind it")
                 self._merge(index, state)
                 break
         if protected is not None:

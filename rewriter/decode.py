@@ -198,8 +198,8 @@ class Decoded:
         return self._shared.handler_of[index]
 
     def index_at(self, offset: int) -> int:
-        """The unit that starts at an offset of `co_code` (or at the EXTENDED_ARG or KW_NAMES in front of it)."""
-        return self._shared.unit_at[offset]
+        """The unit of the instruction at an offset of `co_code`, for one a frame's `f_lasti`; of two halves the first."""
+        return self._shared.unit_of(offset)
 
     def unit_starts(self) -> list[int]:
         return [instruction.index for instruction in self.instructions if instruction.unit == instruction.index]
@@ -264,6 +264,7 @@ class _Shared:
         #: It names something that shows a frame's locals, so that each of them may be looked at.
         self.reads_frame = not READS_FRAME.isdisjoint(code.co_names)
         self._analysis: Analysis | None = None
+        self._unit_of: dict[int, int] | None = None
         if versions.LOAD_FAST_LOADS_CELLS and any(
             instruction.opname == "LOAD_FAST_AND_CLEAR" and instruction.arg in walk.names.cells
             for instruction in self.instructions
@@ -286,6 +287,13 @@ class _Shared:
         if self._analysis is None:
             self._analysis = Analysis(self.instructions, self.handler_of, self.slots, self.arguments, self.free)
         return self._analysis
+
+    def unit_of(self, offset: int) -> int:
+        if self._unit_of is None:
+            # Reversed: of a super-instruction's halves the first wins. `unit_at` knows where prefixes are.
+            self._unit_of = {instruction.offset: instruction.unit for instruction in reversed(self.instructions)}
+            self._unit_of.update(self.unit_at)
+        return self._unit_of[offset]
 
     def locals_in(self, index: int, mask: int) -> frozenset[str]:
         analysis = self.analysis()

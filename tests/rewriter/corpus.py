@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
-SAMPLE = 12
+SAMPLE = 20
 #: Test data that is no Python, or not of this version, on purpose.
 NOT_PYTHON = ("bad_", "badsyntax_", "lib2to3")
 

@@ -123,7 +123,8 @@ def test_corpus_slots_are_those_of_the_frame(corpus: list[Decoded]) -> None:
     for decoded in corpus:
         code = decoded.code
         assert decoded.slots == localsplus(code)
-        assert list(decoded.slots) == [private(code, "_varname_from_oparg")(k) for k in range(len(decoded.slots))], decoded
+        name_of = private(code, "_varname_from_oparg")
+        assert list(decoded.slots) == [name_of(number) for number in range(len(decoded.slots))], decoded
 
 
 def test_corpus_positions_and_offsets(corpus: list[Decoded]) -> None:
@@ -172,7 +173,7 @@ def test_corpus_stack_effects_agree_with_dis(corpus: list[Decoded]) -> None:
             if "END_FOR" in names:
                 assert [instruction.opname for instruction in group] == ["NOP"]
                 continue
-            if names & {"RETURN_GENERATOR", "RETURN_VALUE"}:  # some Pythons count what the caller or a resumed frame has
+            if names & {"RETURN_GENERATOR", "RETURN_VALUE"}:  # counted otherwise on some Pythons
                 assert canonical_effect(group, jump=False) == (1 if "RETURN_GENERATOR" in names else -1)
                 continue
             assert canonical_effect(group, jump=False) == original_effect(originals, jump=False), (decoded, originals)
