@@ -37,6 +37,7 @@ from torch.fx.node import _get_qualified_name
 
 __all__ = [
     "DATA_DEPENDENT",
+    "DEVICE_OF",
     "UNSUPPORTED",
     "FakeTensor",
     "FakeTensorMode",
@@ -90,6 +91,10 @@ def _operators(*names: str) -> Iterator[Any]:
         packet = getattr(torch.ops.aten, name, None)
         if packet is not None:
             yield from (getattr(packet, overload) for overload in packet.overloads())
+
+
+#: the operator by which C++ asks a fake tensor for its device
+DEVICE_OF = torch.ops.prim.device.default
 
 
 @functools.cache

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from ..torch_private import FakeTensor, FakeTensorMode, ShapeEnv, Traits, operator_traits
+from ..torch_private import DEVICE_OF, FakeTensor, FakeTensorMode, ShapeEnv, Traits, operator_traits
 
+META_DEVICE = torch.device("meta")
 #: what a mark cannot give back once an operator changed it in place
 Metadata = tuple[Any, ...]
 
@@ -44,18 +45,25 @@ class ObservingFakeMode(FakeTensorMode):
         self.observed = Observed()
         self._allow_unsafe_data_ptr_access = False  # a null pointer must not be taken for an address
 
-    def dispatch(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps `__torch_dispatch__` so that TorchDynamo does not trace it: it costs as much as we do."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
+        if func is DEVICE_OF:  # asked several times in each operator
+            return META_DEVICE if self.in_kernel_invocation else args[0].fake_device
         kwargs = kwargs or {}
         traits = operator_traits(func)
         if traits is None:
-            return super().dispatch(func, types, args, kwargs)
+            return self.dispatch(func, types, args, kwargs)
         self._observe(traits, args, kwargs)
         # A fallback would run the real kernel on zeros, and so advance the real generator.
         self.allow_fallback_kernels = not traits.random
         try:
-            return super().dispatch(func, types, args, kwargs)
+            return self.dispatch(func, types, args, kwargs)
         finally:
             self.allow_fallback_kernels = True
 
