@@ -26,7 +26,7 @@ from rewriter.text import new_slot
 
 from .config import Options
 from .emit import Compiled
-from .errors import GraphBreak
+from .errors import GraphBreak, UserLine
 from .graph.capture import Capture
 from .originals import original_code, remember
 
@@ -121,11 +121,18 @@ class EntryState:
 
 @dataclass
 class BreakRecord:
-    """A graph break that a capture of this function met, and how often."""
+    """A graph break that captures of this function met, and how often. Not the exception: that holds frames."""
 
-    error: GraphBreak
+    title: str
+    details: str
+    hint: str
+    stack: tuple[UserLine, ...]
     entry: int
     count: int = 1
+
+    @classmethod
+    def of(cls, error: GraphBreak, entry: int) -> BreakRecord:
+        return cls(error.title, error.details, error.hint, error.stack, entry)
 
 
 class CodeState:
@@ -145,7 +152,7 @@ class CodeState:
         self.entries: dict[int, EntryState] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
-        self.errors: list[BaseException] = []
+        self.errors: list[str] = []
         self.family = Family()
 
     # the original code ----------------------------------------------------------------------------------------------

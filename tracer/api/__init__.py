@@ -199,6 +199,8 @@ def explain(fn: Any) -> Callable[..., Report]:
     target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
     def call(*args: Any, **kwargs: Any) -> Report:
+        if not runtime.on:
+            raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
         result = target(*args, **kwargs)
         state = runtime.state_of(target)
         if state is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import types
 from typing import Any
@@ -31,6 +32,11 @@ class Runtime:
         self._starts = starts or cheap_starts()
         self._models: dict[int, tuple[CompiledModel, Any]] = {}
         self._told_off = False
+        #: taken behind the translator's lock, never the other way round
+        self._lock = threading.RLock()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
         self._lock = threading.RLock()
 
     @property
@@ -56,7 +62,7 @@ class Runtime:
     def uninstall(self) -> None:
         """Nothing of it is left: code objects, events, attributes. What was compiled is remembered, weakly."""
         self.translator.on = False
-        with self._lock, self.translator.at_rest():
+        with self.translator.at_rest(), self._lock:
             self.translator.grafter.watch = None
             self._told_off = True  # who uninstalls knows
             self._disarm_all()
@@ -67,7 +73,7 @@ class Runtime:
 
     def reset(self) -> None:
         """Drop all regions; what is compiled stays so, and is captured anew."""
-        with self._lock, self.translator.at_rest():
+        with self.translator.at_rest(), self._lock:
             for state in self.registry:
                 state.restore()
                 state.drop_regions()

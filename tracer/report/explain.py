@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..cache import CodeState, EntryState, Region
-from ..errors import GraphBreak, UserLine
+from ..cache import BreakRecord, CodeState, EntryState, Region
+from ..errors import UserLine
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class BreakReport:
     count: int
 
     @classmethod
-    def of(cls, error: GraphBreak, count: int) -> BreakReport:
-        return cls(error.title, error.details, error.hint, error.stack, count)
+    def of(cls, record: BreakRecord) -> BreakReport:
+        return cls(record.title, record.details, record.hint, record.stack, record.count)
 
     def __str__(self) -> str:
         text = f"  break: {self.title}" + (f": {self.details}" if self.details else "") + f" (met {self.count} times)"
@@ -98,9 +98,8 @@ class Report:
 
 def report_on(state: CodeState, result: Any = None) -> Report:
     entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
-    breaks = [BreakReport.of(record.error, record.count) for record in state.breaks.values()]
-    errors = [f"{type(error).__name__}: {error}" for error in state.errors]
-    return Report(state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(errors))
+    breaks = [BreakReport.of(record) for record in state.breaks.values()]
+    return Report(state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors))
 
 
 def _entry(entry: EntryState) -> EntryReport:

@@ -46,9 +46,13 @@ class Maker:
         began = time.perf_counter()
         self.capturing_thread = threading.get_ident()
         try:
-            return self._capture(request), time.perf_counter() - began
+            captured = self._capture(request)
         finally:
             self.capturing_thread = None
+        error = captured.graph_break
+        if error is not None:  # it is kept with the region, but must not keep the frames that it passed
+            error.__traceback__ = error.__cause__ = error.__context__ = None
+        return captured, time.perf_counter() - began
 
     def region(self, state: CodeState, entry: EntryState, captured: Capture, seconds: float) -> Region:
         """The region of a capture, its text written: while its tensors live, in the state that it was captured in."""

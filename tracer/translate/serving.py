@@ -229,7 +229,7 @@ class Translator:
         if key in state.breaks:
             state.breaks[key].count += 1
             return
-        state.breaks[key] = BreakRecord(error, entry.index)
+        state.breaks[key] = BreakRecord.of(error, entry.index)
         log.breaks.debug("%s: %s", state.name, error)
 
     # limits ---------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Translator:
                 state.name, state.filename, state.line, type(error).__name__, error,
             )  # fmt: skip
         log.errors.debug("%s", state.name, exc_info=error)
-        state.errors.append(error.with_traceback(None))
+        state.errors.append(f"{type(error).__name__}: {error}")
         if entry is not None:
             entry.dead = True
             self.grafter.write(state, entry)
