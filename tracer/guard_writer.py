@@ -15,7 +15,7 @@ from .errors import InternalError
 from .guards import Guard, Kind, Numbers, WeaklyHeld
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
-from .sources import Attr, Global, Held, Literal, Param, Source
+from .sources import Attr, Global, Held, Literal, Operation, Param, Source
 
 #: Kinds that must hold before anything is fetched from a source.
 _BEFORE_FETCH = frozenset({
@@ -69,6 +69,7 @@ class Writer:
         self._checked: set[object] = set()
         self._tensor_source: dict[int, Source] = {}
         self._current: tuple[Guard, ...] = ()
+        self._perhaps = 0
         for guard in guards:
             number = self.number(guard.source)
             self._by_source.setdefault(number, []).append(guard)
@@ -92,10 +93,10 @@ class Writer:
         self.count[number] = used + 1
         if number in self._bound:
             return self._bound[number]
-        if used and self.counting:
+        if used and self.counting and not self._perhaps:
             return "_"
         text = self._expression(source)
-        if self._expected_count.get(number, 0) < 2:
+        if self._perhaps or self._expected_count.get(number, 0) < 2:
             return text
         name = self._bound[number] = self._temporary()
         return f"({name} := {text})"
@@ -111,6 +112,12 @@ class Writer:
             return self.constants.text(source.value, source.name.removeprefix("k_"))
         if isinstance(source, WeaklyHeld):
             return self.constants.text(source.weak, source.name.removeprefix("k_"))
+        if isinstance(source, Operation) and source.op in ("and", "or") and source.left is not None:
+            left = self.text(source.left)
+            self._perhaps += 1  # what may not be evaluated must not be what binds a temporary
+            right = self.text(source.right)
+            self._perhaps -= 1
+            return f"({left} {source.op} {right})"
         return source.render(self.text)
 
     def _temporary(self) -> str:
@@ -198,6 +205,8 @@ class Writer:
 
     def known_type(self, source: Source) -> type | None:
         """The source's exact type, where its guards say it."""
+        if isinstance(source, Held):
+            return type(source.value)
         return held(self._types.get(self.number(source)))
 
     def plain_type(self, source: Source, plain: frozenset[type], hint: str) -> type | None:

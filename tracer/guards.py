@@ -80,7 +80,9 @@ class Guard:
         if self.kind is Kind.NO_OVERLAP:
             sources = self.expected[0] if type(self.expected[0]) is tuple else self.expected
             return f"storage of {', '.join(map(str, sources))} overlaps as it did"
-        return f"{self.source}: {self.kind.value} {describe(self.expected)}".rstrip()
+        if self.kind in (Kind.TRUTHY, Kind.FALSY):
+            return f"{self.source}: {self.kind.value}"
+        return f"{self.source}: {self.kind.value} {describe(self.expected)}"
 
 
 def _expected_key(kind: Kind, expected: Any) -> Hashable:

@@ -759,6 +759,17 @@ def test_many_tensors_behind_the_arguments_are_checked_last() -> None:
     assert not checker.value(self=model, x=torch.ones(2, 2))
 
 
+def test_what_may_not_be_evaluated_binds_nothing() -> None:
+    a, b, c = (Attr(X, name) for name in "abc")
+    for op, result in (("and", False), ("or", True)):
+        either = Operation(op, a, Operation(op, b, Attr(c, "d")))
+        checker = Checker((Kind.EXPRESSION, either, result), (Kind.TYPE, b, bool), (Kind.TYPE, Attr(c, "d"), bool))
+        for values in ((True, True), (False, False), (True, False), (False, True)):
+            x = types.SimpleNamespace(a=values[0], b=values[1], c=types.SimpleNamespace(d=values[1]))
+            wanted = (values[0] and values[1]) if op == "and" else (values[0] or values[1])
+            assert checker.value(x=x) is (wanted is result)
+
+
 def test_names_of_temporaries_are_free() -> None:
     source = Attr(Global("g0"), "x")
     checker = Checker((Kind.TYPE, source, Plain), (Kind.TYPE, Attr(source, "y"), int), taken={"g1"})
