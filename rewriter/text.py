@@ -18,7 +18,7 @@ from typing import Any
 from .assemble import Assembler, Cover
 from .region import TextError
 from .units import Unit, units
-from .versions_emit import global_load, with_null
+from .versions_emit import global_load, with_null, work_done
 
 PREFIX = "k_"
 
@@ -40,9 +40,8 @@ def compile_slot(
     as the code object lives (`register`).
     """
     filename = _free_filename(f"{name}:{line}") if register else "<torchgraft>"
-    code = _compiled_with_placeholders(text, constants, filename)
-    if code is None:
-        code = _bind(_compiled(text, filename), constants)
+    loading = _compiled(text, filename)
+    code = _written_by_compiler(text, loading, constants, filename) or _bind(loading, constants)
     if register:
         lines = text.splitlines(keepends=True)
         linecache.cache[filename] = (len(text), None, lines, filename)
@@ -64,23 +63,27 @@ def _compiled(text: str, filename: str) -> CodeType:
 # the quick way: CPython itself writes the loads of constants --------------------------------------------------------
 #: strings and comments, which are left alone, and names of constants: no attribute, no keyword's or target's name
 _WORDS = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?<![.\w])k_\w+(?!\w|\s*=[^=])""")
-#: numbers that no text has: constant i stands in it as FIRST + i times the imaginary unit
+#: numbers that no text has: place i in the text stands in it as FIRST + i times the imaginary unit
 _FIRST = 7_340_127_510_001
 
 
-def _compiled_with_placeholders(text: str, constants: Mapping[str, object], filename: str) -> CodeType | None:
+def _written_by_compiler(
+    text: str, loading: CodeType, constants: Mapping[str, object], filename: str
+) -> CodeType | None:
     """Compile with a number for each constant and put the objects in their place.
 
-    A whole slot of thousands of lines is bound in the time that compiling it takes. None where the compiler did
-    anything with a number but load it (it folds `not 1j`): then the instructions are rewritten one by one.
+    A slot of thousands of lines is bound in the time that compiling it takes. The compiler may know better than to load
+    a number (`not 1j` is False): None where it did anything but load each once, by comparison with the code that loads
+    names. Then the instructions are rewritten one by one.
     """
-    numbers: dict[str, int] = {}
+    places: list[str] = []
 
     def placeholder(match: re.Match[str]) -> str:
         word = match[0]
         if word[0] != "k" or word not in constants:
             return word
-        return f"{_FIRST + numbers.setdefault(word, len(numbers))}j"
+        places.append(word)
+        return f"{_FIRST + len(places) - 1}j"
 
     replaced = _WORDS.sub(placeholder, text)
     with warnings.catch_warnings():
@@ -88,31 +91,49 @@ def _compiled_with_placeholders(text: str, constants: Mapping[str, object], file
         try:
             code = _compiled(replaced, filename)
         except TextError:
-            return None  # so that the error shows the text as it was
-    objects = {complex(0, _FIRST + number): constants[name] for name, number in numbers.items()}
-    seen: set[complex] = set()
-    bound = _with_objects(code, objects, seen)
-    return bound if bound is not None and len(seen) == len(objects) else None
+            return None  # a number stands where only a name can; the other way says what is wrong
+    objects = {complex(0, _FIRST + number): constants[word] for number, word in enumerate(places)}
+    return _with_objects(code, objects) if _same_work(code, loading, objects) else None
 
 
-def _with_objects(code: CodeType, objects: Mapping[complex, object], seen: set[complex]) -> CodeType | None:
-    if any(name.startswith(PREFIX) for name in (*code.co_names, *code.co_varnames, *code.co_cellvars)):
-        return None
+def _same_work(code: CodeType, loading: CodeType, objects: Mapping[complex, object]) -> bool:
+    """Do both do the same, but for loading numbers or names, and tuples of nothing but numbers ready made?"""
+    seen: list[complex] = []
 
+    def count(value: object) -> None:
+        if type(value) is complex and value in objects:
+            seen.append(value)
+        elif type(value) is tuple:
+            for item in value:
+                count(item)
+
+    def same(one: CodeType, other: CodeType) -> bool:
+        if any(name.startswith(PREFIX) for name in (*one.co_names, *one.co_varnames, *one.co_cellvars)):
+            return False
+        for value in one.co_consts:
+            count(value)
+        strings = {value for value in other.co_consts if type(value) is str}
+        nested = [value for value in one.co_consts if isinstance(value, CodeType)]
+        counterparts = [value for value in other.co_consts if isinstance(value, CodeType)]
+        return (
+            all(value in strings for value in one.co_consts if type(value) is str)
+            and work_done(one) == work_done(other)
+            and len(nested) == len(counterparts)
+            and all(map(same, nested, counterparts))
+        )
+
+    return same(code, loading) and sorted(map(abs, seen)) == sorted(map(abs, objects))
+
+
+def _with_objects(code: CodeType, objects: Mapping[complex, object]) -> CodeType:
     def put(value: object) -> object:
-        if isinstance(value, complex) and value in objects:
-            seen.add(value)
-            return objects[value]
+        if type(value) is complex:
+            return objects.get(value, value)
         if type(value) is tuple:
             return tuple([put(item) for item in value])
-        if isinstance(value, CodeType):
-            return _with_objects(value, objects, seen)
-        return value
+        return _with_objects(value, objects) if isinstance(value, CodeType) else value
 
-    consts = tuple([put(value) for value in code.co_consts])
-    if any(new is None and old is not None and not isinstance(old, complex) for new, old in zip(consts, code.co_consts)):
-        return None
-    return code.replace(co_consts=consts)
+    return code.replace(co_consts=tuple([put(value) for value in code.co_consts]))
 
 
 def _free_filename(label: str) -> str:

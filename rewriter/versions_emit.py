@@ -6,6 +6,7 @@ The reading side's differences are in versions.py. Everything here is a name, a 
 from __future__ import annotations
 
 import dis
+from collections import Counter
 from types import CodeType
 
 from .versions import BINARY_OPERATORS, NULL_ABOVE_CALLABLE, VERSION
@@ -106,3 +107,16 @@ NEVER_ENTERED = frozenset({"RESUME", "END_FOR", "POP_ITER", "END_SEND", "NOT_TAK
 def subscript() -> tuple[str, int]:
     """`a[b]` of the two objects on top."""
     return ("BINARY_SUBSCR", 0) if "BINARY_SUBSCR" in OPCODE else ("BINARY_OP", BINARY_OPERATORS.index("[]"))
+
+
+# What differs between code that loads a name and code that loads a constant instead.
+_LOADING = frozenset(
+    "CACHE EXTENDED_ARG NOP LOAD_GLOBAL LOAD_CONST LOAD_SMALL_INT PUSH_NULL BUILD_TUPLE RETURN_CONST RETURN_VALUE".split()
+)
+_WORKING = [code for name, code in OPCODE.items() if name not in _LOADING]
+
+
+def work_done(code: CodeType) -> list[int]:
+    """How often each instruction is there, loads of names and constants aside."""
+    counts = Counter(code.co_code[::2])
+    return [counts[opcode] for opcode in _WORKING]

@@ -5,9 +5,15 @@ from __future__ import annotations
 import random
 import zlib
 
-
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from rewriter.decode import decode
+from rewriter.graft import graft
+from rewriter.layouts import context_of, entry_layout, landing_layout
+from rewriter.region import KEEP, UNBOUND, LandingContext, NotEnterable, NotLandable, SlotMismatch, WrongExit
+from rewriter.text import new_slot
 from tests.rewriter import grafting, zoo
 from tests.rewriter.grafting import (
     enterable,
@@ -21,13 +27,6 @@ from tests.rewriter.grafting import (
     step_slot,
     text_slot,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from rewriter.decode import decode
-from rewriter.graft import graft
-from rewriter.layouts import context_of, entry_layout, landing_layout
-from rewriter.region import KEEP, UNBOUND, LandingContext, NotEnterable, NotLandable, SlotMismatch, WrongExit
-from rewriter.text import new_slot
 
 CASES = [pytest.param(case, id=case.name) for case in zoo.CASES]
 KINDS = {
@@ -96,6 +95,13 @@ def indices(function, opname, arg=None):
     return [i.unit for i in decoded.instructions if i.opname == opname and (arg is None or i.arg == arg)]
 
 
+def first_on_line(function, line):
+    """The first place of a line, counted from the `def`."""
+    decoded = decode(function.__code__)
+    wanted = function.__code__.co_firstlineno + line
+    return next(index for index in sorted(enterable(decoded)) if decoded.instructions[index].positions[0] == wanted)
+
+
 def one_region(function, entry, body, constants=None, **options):
     def make(decoded, index, namespace):
         return text_slot(decoded, index, namespace, body, **(constants or {}))
@@ -105,9 +111,7 @@ def one_region(function, entry, body, constants=None, **options):
 
 def test_a_region_runs_instead_of_the_instructions(capsys):
     decoded = decode(compute.__code__)
-    (landing,) = {*indices(compute, "LOAD_GLOBAL", "print"), *[i for i in indices(compute, "PUSH_NULL")]} & enterable(
-        decoded) & {decoded.instructions[i].unit for i in range(len(decoded.instructions))
-                    if decoded.stack_at(i) == () and decoded.instructions[i].positions[0] == compute.__code__.co_firstlineno + 2}
+    landing = first_on_line(compute, 2)
     function = one_region(compute, decoded.start, f"return ({landing}, a * 100) if a < 5 else None",
                           exits={decoded.start: [landing]})
     assert [function(1, 2), function(7, 2)] == [200, 18]
@@ -137,7 +141,7 @@ def test_wrong_exits_raise():
 
 def handling(x):
     try:
-        x.missing
+        _ = x.missing
     except AttributeError:
         y = x
         return y
@@ -184,19 +188,19 @@ def test_keep_and_unbound():
         return x
 
     decoded = decode(function.__code__)
-    entry = next(i for i in sorted(enterable(decoded)) if decoded.instructions[i].positions[0] == function.__code__.co_firstlineno + 3)
+    entry = first_on_line(function, 3)
     assert entry_layout(decoded, entry).checked == {"x"} == landing_layout(decoded, entry).checked
     seen = []
     for value, wanted in (("k_KEEP", 1), ("k_UNBOUND", UnboundLocalError), ("5", 5), ("x", 1)):
         run = one_region(function, entry, f"k_seen(x); return {entry}, {value}",
-                         dict(k_seen=seen.append, k_KEEP=KEEP, k_UNBOUND=UNBOUND))
+                         {"k_seen": seen.append, "k_KEEP": KEEP, "k_UNBOUND": UNBOUND})
         if wanted is UnboundLocalError:
             with pytest.raises(UnboundLocalError):
                 run(True)
         else:
             assert run(True) == wanted
     assert seen == [1] * 4
-    run = one_region(function, entry, f"k_seen(x); return {entry}, x", dict(k_seen=seen.append))
+    run = one_region(function, entry, f"k_seen(x); return {entry}, x", {"k_seen": seen.append})
     with pytest.raises(UnboundLocalError):
         run(False)
     assert seen[4:] == [UNBOUND]
@@ -227,7 +231,7 @@ def test_parameter_names_clash_with_nothing():
         seen.update(own.items())
         assert set(own.values()).isdisjoint({"t0", "s1", "v2", "c_x", "s10"})
     assert ("plain", "plain") in seen and ("k_f", "local_k_f") in seen and ("lambda_", "lambda_") in seen
-    generator = decode(next(c for c in (lambda xs: list(x for x in xs)).__code__.co_consts if hasattr(c, "co_code")))
+    generator = decode(next(c for c in (lambda xs: sum(x for x in xs)).__code__.co_consts if hasattr(c, "co_code")))
     assert entry_layout(generator, generator.start).parameters == ("local__0",)
 
 
@@ -246,7 +250,7 @@ def test_slots_swap_while_a_frame_runs():
         return slots[index]
 
     decoded = decode(loop.__code__)
-    (store,) = [i for i in indices(loop, "STORE_FAST", "i")]
+    (store,) = indices(loop, "STORE_FAST", "i")
     entry = next(i for i in decoded.unit_starts() if i > store)
     namespace = dict(loop.__globals__)
 

@@ -7,6 +7,7 @@ import gc
 import linecache
 
 import pytest
+
 from rewriter.region import TextError
 from rewriter.text import compile_slot, new_slot
 
@@ -37,7 +38,8 @@ def run(text: str, *arguments: object, **constants: object) -> object:
 
 def test_constants_are_the_very_objects():
     first, second = Equal("first"), Equal("second")
-    pair, same = tuple([1, 2.5]), tuple([1, 2.5])
+    pair, same = (1, float("2.5")), (1, float("2.5"))
+    assert pair is not same
     result = run("    return k_f(a0), k_g(k_p, k_q), k_f, k_g, k_zero, k_minus, k_one, k_true",
                  3, k_f=first, k_g=second, k_p=pair, k_q=same, k_zero=0.0, k_minus=-0.0, k_one=1, k_true=True)
     assert isinstance(result, tuple)
@@ -67,6 +69,22 @@ def test_constants_reach_nested_code_handlers_loops_and_keywords():
     result = run(text, [1, 2], 3, k_f=lambda *a: a, k_x="x", k_pair=(7, 8), k_error=error, k_Error=KeyError,
                  k_key=lambda v: v, k_true=True)
     assert result == ([(1, "x"), (2, "x")], (3, 7, 8), 0, [2, 1], "'x'", True)
+
+
+@pytest.mark.parametrize("text, result", [
+    ("    if k_empty:\n        return 1\n    return k_empty", []),
+    ("    return (a0 if k_empty else 2), k_empty", (2, [])),
+    ("    return k_empty and a0, k_empty or a0, not k_empty", ([], 5, True)),
+    ("    while k_zero:\n        return 1\n    return k_zero", 0),
+    ("    return -k_zero, k_zero + 2, k_zero, k_pair[1], k_pair", (0, 2, 0, 8, (7, 8))),
+    ("    return a0 in {k_zero, k_five}, k_five, k_zero", (True, 5, 0)),
+    ("    return a0 in (k_zero, k_five), [k_zero, k_five, k_empty]", (True, [0, 5, []])),
+    ("    assert not k_zero, k_pair\n    return {k_zero: k_five, k_five: 1}, k_pair", ({0: 5, 5: 1}, (7, 8))),
+    ("    return k_none is None, k_none, None", (True, None, None)),
+    ("    return 'k_zero', f'{k_zero}{k_pair[0]}', dict(k_zero=k_five).get('k_zero')", ("k_zero", "07", 5)),
+])
+def test_the_compiler_folds_no_constant(text, result):
+    assert run(text, 5, k_empty=[], k_zero=0, k_five=5, k_pair=(7, 8), k_none=None) == result
 
 
 def test_more_than_256_constants():
