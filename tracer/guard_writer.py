@@ -158,8 +158,8 @@ class Writer:
         if id(guard) in self._written:
             return
         self._written.add(id(guard))
-        self.ready_to_fetch(guard.source)
         outer, self._current = self._current, (guard,)
+        self.ready_to_fetch(guard.source)
         self._kinds[guard.kind](self, guard.source, guard.expected)
         self._current = outer
 
@@ -235,12 +235,12 @@ class Writer:
             if id(guard) in self._written:
                 continue
             self._written.add(id(guard))
+            self._current = (guard,)
             self.ready_to_fetch(guard.source)
             earlier = self._tensor_source.setdefault(id(guard.expected), guard.source)
             if earlier is guard.source:
                 first[id(guard.expected)] = guard
                 continue
-            self._current = (guard,)
             self.add(f"{self.text(guard.source)} is {self.text(earlier)}")
         if not first:
             return

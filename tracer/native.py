@@ -209,15 +209,16 @@ class Same:
 
 def _mode(mode: Any) -> object:
     if type(mode) is DeviceContext:
-        return "device", str(mode.device)
+        return "device", mode.device
     return Same(mode)
 
 
+def _function_modes() -> tuple[object, ...]:
+    return tuple(_mode(function_mode_at(i)) for i in range(function_modes()))
+
+
 def _modes() -> tuple[object, object]:
-    return (
-        tuple(_mode(function_mode_at(i)) for i in range(function_modes())),
-        tuple(_mode(dispatch_mode_at(i)) for i in range(dispatch_modes())),
-    )
+    return _function_modes(), tuple(_mode(dispatch_mode_at(i)) for i in range(dispatch_modes()))
 
 
 def _hooks() -> object:
@@ -325,7 +326,7 @@ def state_check(state: GlobalState, *, tensors_checked: bool, native: bool = USE
     facts = state.facts
     if not native or state.native is None:
         return _plain_state_check(facts, _NATIVE_FACTS | _OTHER_FACTS)
-    names = set(_OTHER_FACTS)
+    names = set(_OTHER_FACTS) - {*_QUICK_FACTS, "function and dispatch modes"}
     if tensors_checked:  # inference mode and functorch change the dispatch keys
         names -= {name for name in ("inference mode", "functorch level") if not facts[name]}
     if not facts["deterministic algorithms"]:
@@ -334,45 +335,50 @@ def state_check(state: GlobalState, *, tensors_checked: bool, native: bool = USE
         names -= {"cuDNN precision", "CUDA device"}
     elif torch.cuda.device_count() == 1:
         names.discard("CUDA device")
-    check: Check = state.native.check
-    if all(facts[name] == idle for name, idle in _IDLE.items()):
-        names -= set(_IDLE)
-        check = _quick_state_check(check)
+    check = _quick_state_check(state)
     if not names:
         return check
     rest = _plain_state_check(facts, {name: _OTHER_FACTS[name] for name in names})
     return lambda: check() and rest()
 
 
-#: The usual state of what the native check overlooks.
-_IDLE: dict[str, object] = {
-    "function and dispatch modes": ((), ()),
-    "forward AD level": -1,
-    "saved-tensor hooks": None,
-    "anomaly mode": None,
-}
+#: What the quick check looks at beside the modes, and what it takes for usual.
+_QUICK_FACTS: dict[str, object] = {"forward AD level": -1, "saved-tensor hooks": None, "anomaly mode": None}
 
 
-def _quick_state_check(same: Check) -> Check:
-    """One call for the usual state."""
+def _quick_state_check(state: GlobalState) -> Check:
+    """One call for the usual state, in which most of what the native check overlooks is not at work."""
+    modes: Any = state.facts["function and dispatch modes"]
+    assert state.native is not None
+    same: Check = state.native.check
+    if any(state.facts[name] != idle for name, idle in _QUICK_FACTS.items()) or modes[1]:
+        names = (*_QUICK_FACTS, "function and dispatch modes")
+        rest = _plain_state_check(state.facts, {name: _OTHER_FACTS[name] for name in names})
+        return lambda: same() and rest()
+    expected, count = modes[0], len(modes[0])
     count_function_modes, count_dispatch_modes, hooks = function_modes, dispatch_modes, saved_tensor_hooks
     anomaly, level = torch.is_anomaly_enabled, forward_ad_module
 
     def check() -> bool:
         return (
             same()
-            and count_function_modes() == 0
+            and count_function_modes() == count
             and count_dispatch_modes() == 0
             and hooks(True) is None
             and not anomaly()
             and level._current_level < 0  # what forward_ad_level gives, without the call
         )
 
-    return check
+    if not count:
+        return check
+    return lambda: check() and _function_modes() == expected
 
 
 def _plain_state_check(facts: dict[str, object], readers: dict[str, Callable[[], object]]) -> Check:
     expected = tuple((read, facts[name]) for name, read in readers.items())
+    if len(expected) == 1:
+        [(only, value)] = expected
+        return lambda: only() == value
 
     def check() -> bool:
         return all(read() == value for read, value in expected)
