@@ -58,6 +58,7 @@ def compare(
     *,
     compiler: Callable[..., Any] = compile_with,
     tolerance: tuple[float, float] | None = None,
+    backend: Any = "eager",
     **options: Any,
 ) -> list[Call]:
     """Raise Different unless all of the program's calls go alike; returns what plain Python did."""
@@ -66,7 +67,7 @@ def compare(
         warnings.simplefilter("ignore")  # a program may hold what Python warns of
         code = compile(source, FILENAME, "exec")
         plain, compiled = World(code), World(code)
-        compiled.entry = compiler(compiled.entry, **options)
+        compiled.entry = compiler(compiled.entry, backend=backend, **options)
         comparison = Comparison.within(tolerance)
         done = []
         for i in range(len(plain.arguments)):
