@@ -198,7 +198,7 @@ class Decoded:
         return self._shared.handler_of[index]
 
     def index_at(self, offset: int) -> int:
-        """The unit of the instruction at an offset of `co_code`, for one a frame's `f_lasti`; of two halves the first."""
+        """The unit at an offset of `co_code`, such as a frame's `f_lasti`; of two halves the first."""
         return self._shared.unit_of(offset)
 
     def unit_starts(self) -> list[int]:

@@ -6,7 +6,6 @@ TORCHGRAFT_CORPUS=all in the environment.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import warnings
@@ -54,9 +53,3 @@ def codes(everything: bool | None = None) -> Iterator[CodeType]:
         module = compiled(file)
         if module is not None:
             yield from nested_codes(module)
-
-
-@functools.cache
-def kept_codes() -> tuple[CodeType, ...]:
-    """The same, for several tests."""
-    return tuple(codes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -13,8 +12,7 @@ import pytest
 
 from rewriter.analysis import MAYBE_NULL, NULL, OBJECT, Analysis, AnalysisError
 from rewriter.decode import Decoded, Handler, Instruction, decode
-from rewriter.instructions import effect
-from tests.rewriter.corpus import kept_codes, nested_codes
+from tests.rewriter.corpus import nested_codes
 from tests.rewriter.zoo import CASES, Case
 
 INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)
@@ -29,89 +27,6 @@ def find(decoded: Decoded, opname: str, arg: object = None, nth: int = 0) -> int
     """Index of the nth instruction of that name (and argument)."""
     found = [i.index for i in decoded.instructions if i.opname == opname and (arg is None or i.arg == arg)]
     return found[nth]
-
-
-# the corpus
-
-
-def test_corpus_paths_agree_and_are_as_deep_as_the_compiler_says() -> None:
-    exact = 0
-    codes = kept_codes()
-    for code in codes:
-        decoded = decode(code)
-        stacks = [decoded.stack_at(index) for index in decoded.unit_starts()]
-        deepest = max(len(stack) for stack in stacks if stack is not None)
-        # The compiler may count one more for a path that it removed afterwards.
-        assert code.co_stacksize - 1 <= deepest <= code.co_stacksize, decoded
-        exact += deepest == code.co_stacksize
-    assert exact > 0.95 * len(codes)
-
-
-def test_corpus_nulls_are_where_calls_take_them() -> None:
-    """A call takes a NULL, or it is put back into its slot (3.14: or dropped); nothing else ever takes one."""
-    nulls = 0
-    for code in kept_codes():
-        decoded = decode(code)
-        for instruction in decoded.instructions:
-            stack = decoded.stack_at(instruction.index)
-            if stack is None or instruction.opname in ("SWAP", "STORE_FAST"):
-                continue
-            taken, _ = effect(instruction.opname, instruction.arg)
-            kinds = stack[len(stack) - taken :]
-            if instruction.opname in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"):
-                nulls += NULL in kinds[:2]
-                kinds = kinds[2:]
-            if instruction.opname == "POP_TOP" and sys.version_info >= (3, 14):
-                kinds = ()  # an exit function's NULL, a call's empty kwargs
-            assert set(kinds) <= {OBJECT}, (decoded, instruction, stack)
-    assert nulls > 2000
-
-
-def test_corpus_maybe_nulls_are_saved_locals() -> None:
-    met = 0
-    for code in kept_codes():
-        decoded = decode(code)
-        for index in decoded.unit_starts():
-            stack, producers = decoded.stack_at(index), decoded.producers_at(index)
-            for kind, pushers in zip(stack or (), producers or (), strict=True):
-                if kind is MAYBE_NULL:
-                    met += 1
-                    assert {decoded.instructions[pusher].opname for pusher in pushers} == {"LOAD_FAST_AND_CLEAR"}
-    assert (met > 0) == INLINES_COMPREHENSIONS
-
-
-def test_corpus_bound_and_live_names_are_consistent() -> None:
-    for code in kept_codes():
-        decoded = decode(code)
-        names = frozenset(decoded.slots)
-        for instruction in decoded.instructions:
-            index = instruction.index
-            if decoded.stack_at(index) is None:
-                continue
-            bound, maybe = decoded.bound_at(index), decoded.maybe_bound_at(index)
-            assert bound <= maybe <= names and decoded.live_at(index) <= names
-            assert not decoded.cells_at(index) & maybe
-            assert not decoded.unclear_at(index)
-            if instruction.opname == "LOAD_FAST":
-                assert instruction.arg in decoded.live_at(index), (decoded, instruction)
-            elif instruction.opname in ("LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF"):
-                assert instruction.arg in decoded.cells_at(index), (decoded, instruction)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 checks every load")
-def test_corpus_loads_that_the_compiler_does_not_check_are_certainly_bound() -> None:
-    """The compiler proves that a plain LOAD_FAST finds its local bound; so must we."""
-    certain = 0
-    for code in kept_codes():
-        decoded = decode(code)
-        checked = {o.offset for o in dis.get_instructions(code) if o.opname == "LOAD_FAST_CHECK"}
-        for instruction in decoded.instructions:
-            if instruction.opname == "LOAD_FAST" and decoded.stack_at(instruction.index) is not None:
-                if instruction.offset in checked:
-                    continue
-                assert instruction.arg in decoded.bound_at(instruction.index), (decoded, instruction)
-                certain += 1
-    assert certain > 2000
 
 
 # by hand: stacks

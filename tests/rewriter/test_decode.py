@@ -5,12 +5,11 @@ from __future__ import annotations
 import dis
 import gc
 import importlib
-import itertools
 import opcode
 import sys
 import textwrap
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -18,10 +17,10 @@ import pytest
 
 from rewriter import decode as decode_module
 from rewriter import versions
-from rewriter.decode import CANONICAL_OPNAMES, REAL_OPCODES, Decoded, DecodeError, Instruction, decode
-from rewriter.instructions import JUMP_OPNAMES, TERMINAL_OPNAMES, effect
-from rewriter.lowering import LOWERINGS, REFUSED, SUPER_INSTRUCTIONS, localsplus
-from tests.rewriter.corpus import kept_codes, nested_codes
+from rewriter.decode import REAL_OPCODES, DecodeError, decode
+from rewriter.instructions import JUMP_OPNAMES
+from rewriter.lowering import LOWERINGS, REFUSED, SUPER_INSTRUCTIONS
+from tests.rewriter.corpus import nested_codes
 
 OLD_CALLS = not versions.NULL_ABOVE_CALLABLE
 
@@ -87,108 +86,6 @@ def test_tables_are_those_of_this_python() -> None:
     if sys.version_info >= (3, 14):
         assert list(versions.COMMON_CONSTANTS) == private(opcode, "_common_constants")
         assert list(versions.SPECIAL_METHODS) == private(opcode, "_special_method_names")
-
-
-# the corpus
-
-
-@pytest.fixture(scope="module")
-def corpus() -> list[Decoded]:
-    return [decode(code) for code in kept_codes()]
-
-
-def test_corpus_uses_canonical_opnames_only(corpus: list[Decoded]) -> None:
-    assert len(corpus) > 1000
-    met = {instruction.opname for decoded in corpus for instruction in decoded.instructions}
-    assert met - CANONICAL_OPNAMES == set()
-    assert len(met) > 80
-
-
-def test_corpus_is_well_formed(corpus: list[Decoded]) -> None:
-    for decoded in corpus:
-        instructions = decoded.instructions
-        starts = set(decoded.unit_starts())
-        assert [instruction.index for instruction in instructions] == list(range(len(instructions)))
-        for instruction in instructions:
-            assert (instruction.target is not None) == (instruction.opname in JUMP_OPNAMES), instruction
-            assert instruction.target is None or instruction.target in starts, instruction
-            assert instruction.unit in starts and instruction.unit <= instruction.index, instruction
-        for handler in decoded.handlers:
-            assert handler.start < handler.end and {handler.start, handler.target} <= starts, (decoded, handler)
-            assert handler.end in starts or handler.end == len(instructions), (decoded, handler)
-        assert decoded.start in starts, decoded
-
-
-def test_corpus_slots_are_those_of_the_frame(corpus: list[Decoded]) -> None:
-    for decoded in corpus:
-        code = decoded.code
-        assert decoded.slots == localsplus(code)
-        name_of = private(code, "_varname_from_oparg")
-        assert list(decoded.slots) == [name_of(number) for number in range(len(decoded.slots))], decoded
-
-
-def test_corpus_positions_and_offsets(corpus: list[Decoded]) -> None:
-    for decoded in corpus[:: 5]:
-        originals = {original.offset: original for original in dis.get_instructions(decoded.code)}
-        for instruction in decoded.instructions:
-            positions = originals[instruction.offset].positions
-            assert positions is not None and tuple(positions) == instruction.positions, (decoded, instruction)
-
-
-def grouped(decoded: Decoded) -> Iterator[tuple[list[Instruction], list[dis.Instruction]]]:
-    """Canonical instructions beside the originals that they stand for (both halves of a super-instruction together)."""
-    groups = [list(group) for _, group in itertools.groupby(decoded.instructions, key=lambda i: i.offset)]
-    originals = [o for o in dis.get_instructions(decoded.code) if o.opname not in ("CACHE", "EXTENDED_ARG")]
-    bounds = [group[0].offset for group in groups[1:]] + [len(decoded.code.co_code)]
-    taken = 0
-    for group, bound in zip(groups, bounds, strict=True):
-        end = taken
-        while end < len(originals) and originals[end].offset < bound:
-            end += 1
-        yield group, originals[taken:end]
-        taken = end
-
-
-def canonical_effect(group: list[Instruction], jump: bool) -> int:
-    """How much deeper the stack is behind the group, or where it jumps to."""
-    depth = 0
-    for instruction in group:
-        here = jump and instruction.target is not None
-        taken, given = effect(instruction.opname, instruction.arg, jump=here)
-        depth += given - taken
-        if here:
-            break
-    return depth
-
-
-def original_effect(originals: list[dis.Instruction], jump: bool) -> int:
-    return sum(dis.stack_effect(original.opcode, original.arg, jump=jump) for original in originals)
-
-
-def test_corpus_stack_effects_agree_with_dis(corpus: list[Decoded]) -> None:
-    compared = 0
-    for decoded in corpus:
-        for group, originals in grouped(decoded):
-            names = {original.opname for original in originals}
-            if "END_FOR" in names:
-                assert [instruction.opname for instruction in group] == ["NOP"]
-                continue
-            if names & {"RETURN_GENERATOR", "RETURN_VALUE"}:  # counted otherwise on some Pythons
-                assert canonical_effect(group, jump=False) == (1 if "RETURN_GENERATOR" in names else -1)
-                continue
-            assert canonical_effect(group, jump=False) == original_effect(originals, jump=False), (decoded, originals)
-            compared += 1
-            if any(instruction.target is not None for instruction in group):
-                # FOR_ITER and SEND end without their iterator, which dis leaves to what stands at the target.
-                ends = names & {"FOR_ITER", "SEND"}
-                expected = -1 if ends else original_effect(originals, jump=True)
-                assert canonical_effect(group, jump=True) == expected, (decoded, originals)
-    assert compared > 20000
-
-
-def test_corpus_control_never_falls_off_the_end(corpus: list[Decoded]) -> None:
-    for decoded in corpus:
-        assert decoded.instructions[-1].opname in TERMINAL_OPNAMES, decoded
 
 
 # one case for each splitting
