@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from .errors import InternalError
 from .graph.capture import Capture
+from .guard_sources import weakened
 from .guard_text import write_guards
-from .guards import weakened
 from .holding import Constants
 from .native import USE_NATIVE
 

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from .errors import InternalError
+from .global_state import state_check
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer
 from .guards import ClassAttribute, Kind
 from .holding import Parts, Weak, held, hold, is_a, is_immutable_type, lives_for_ever, type_dict, type_mro
-from .native import state_check
 from .sources import Attr, Item, Source
 
 #: Types whose truth, length and items are what C code makes them.

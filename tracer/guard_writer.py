@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import InternalError
-from .guards import Guard, Kind, Numbers, WeaklyHeld
+from .guard_sources import Numbers, WeaklyHeld
+from .guards import Guard, Kind
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
 from .sources import Attr, Global, Held, Literal, Operation, Param, Source

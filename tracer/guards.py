@@ -8,17 +8,19 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 
 from .errors import InternalError, UserLine
+from .global_state import GlobalState
+from .guard_sources import Numbers, weakened
 from .guard_values import describe, has_value, key_of, same_value, value_key
-from .holding import Weak, hold, is_immutable_type, type_dict, type_mro
-from .native import GlobalState, Overlap, TensorFacts
-from .sources import Attr, Held, Item, Literal, Source
+from .holding import hold, is_immutable_type, type_dict, type_mro
+from .native import Overlap, TensorFacts
+from .sources import Literal, Source
 
 
 class Missing:
@@ -157,69 +159,6 @@ def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
     if type_attribute(cls, name) is not raw:
         raise InternalError(f"class attribute {describe(cls)}.{name} is not {describe(raw)}")
     return all(map(is_immutable_type, type_mro(cls)))
-
-
-class Numbers:
-    """A number for each source: the same for equal ones, found without hashing a long chain again and again."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, int] = {}
-        self._by_content: dict[Hashable, int] = {}
-        self._alive: list[Source] = []  # an id means something only while its object lives
-
-    def __call__(self, source: Source) -> int:
-        number = self._by_id.get(id(source))
-        if number is None:
-            content: Hashable = source
-            if type(source) is Attr:
-                content = self(source.base), source.name
-            elif type(source) is Item:
-                content = self(source.base), None, repr(source.key)
-            number = self._by_id[id(source)] = self._by_content.setdefault(content, len(self._by_content))
-            self._alive.append(source)
-        return number
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WeaklyHeld(Source):
-    """A `Held` source that does not keep its object alive; equal to another of the same object."""
-
-    name: str
-    weak: Weak
-
-    def render(self, text: Callable[[Source], str]) -> str:
-        return self.name
-
-    __str__ = Source.__str__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WeaklyHeld) and other.weak.get() is self.weak.get() is not None
-
-    def __hash__(self) -> int:
-        return hash((WeaklyHeld, self.name))
-
-
-def weakened(source: Source) -> Source:
-    """The same source, keeping nothing alive that does not live for ever anyway."""
-    if type(source) is Held:
-        kept = hold(source.value)
-        return WeaklyHeld(source.name, kept) if type(kept) is Weak else source
-    if not any(_holds_weakly(base) for base in source.bases()):
-        return source
-    changed: dict[str, Any] = {}
-    for part in fields(source):  # type: ignore[arg-type]
-        value = getattr(source, part.name)
-        if isinstance(value, Source):
-            changed[part.name] = weakened(value)
-        elif type(value) is tuple:
-            changed[part.name] = tuple(weakened(item) if isinstance(item, Source) else item for item in value)
-    return replace(source, **changed)  # type: ignore[type-var]
-
-
-def _holds_weakly(source: Source) -> bool:
-    if type(source) is Held:
-        return type(hold(source.value)) is Weak
-    return any(_holds_weakly(base) for base in source.bases())
 
 
 class GuardSet:

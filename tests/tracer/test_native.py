@@ -17,13 +17,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.errors import InternalError
-from tracer.native import GlobalState, Overlap, TensorFacts, _has_native, state_check, tensors_check
+from tracer.global_state import GlobalState, state_check
+from tracer.native import HAS_NATIVE, Overlap, TensorFacts, tensors_check
 
 BOTH = pytest.mark.parametrize("native", [pytest.param(True, id="native"), pytest.param(False, id="plain")])
 
 
 def test_the_native_checks_are_there() -> None:
-    assert _has_native, "this torch lacks them: the parameter `native` of the tests below means nothing"
+    assert HAS_NATIVE, "this torch lacks them: the parameter `native` of the tests below means nothing"
 
 
 # tensors --------------------------------------------------------------------------------------------------------------
