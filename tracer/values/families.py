@@ -20,10 +20,11 @@ from . import (
     tensors,
     torch_functions,
     views,
+    weakrefs,
 )
 
 __all__ = [
     "builtins", "classes", "constants", "exceptions", "functions", "generators", "iterators", "managers", "mappings",
     "modules", "named_tuples", "objects", "python_modules", "sequences", "sets", "super", "tensors", "torch_functions",
-    "views",
+    "views", "weakrefs",
 ]  # fmt: skip
