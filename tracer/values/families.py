@@ -1,30 +1,9 @@
-"""Every family of values, imported so that each has registered what it wraps."""
+"""Every family of values, imported so that each has registered what it wraps: a new file in this folder is one."""
 
-from . import (
-    builtins,
-    classes,
-    constants,
-    exceptions,
-    functions,
-    generators,
-    iterators,
-    managers,
-    mappings,
-    modules,
-    named_tuples,
-    objects,
-    python_modules,
-    sequences,
-    sets,
-    super,
-    tensors,
-    torch_functions,
-    views,
-    weakrefs,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "builtins", "classes", "constants", "exceptions", "functions", "generators", "iterators", "managers", "mappings",
-    "modules", "named_tuples", "objects", "python_modules", "sequences", "sets", "super", "tensors", "torch_functions",
-    "views", "weakrefs",
-]  # fmt: skip
+from . import __name__ as package
+from . import __path__ as folder
+
+FAMILIES = [import_module(f"{package}.{module.name}") for module in iter_modules(folder) if module.name != "families"]

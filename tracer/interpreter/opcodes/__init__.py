@@ -1,5 +1,6 @@
-"""The handlers of canonical instructions, by family. Importing this package registers them all."""
+"""The handlers of canonical instructions, by family. Importing this package registers them all: each file is one."""
 
-from . import attributes, building, calls, control, exceptions, generators, operators, variables
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["attributes", "building", "calls", "control", "exceptions", "generators", "operators", "variables"]
+FAMILIES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
