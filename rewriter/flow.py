@@ -14,7 +14,7 @@ from .instructions import JUMP_OPNAMES, TERMINAL_OPNAMES, effect
 from .layouts import context_of, facts
 from .lowering import LOWERINGS, Names, Pieces
 from .region import HandlerMismatch, StackMismatch, UnboundLocal, WildJump, WrongStackSlot
-from .units import Unit
+from .units import Handler, Unit
 from .versions import FOR_END, NULL_ABOVE_CALLABLE, SEND_END
 from .versions_emit import LOAD_CHECKED
 
@@ -26,6 +26,7 @@ class State(NamedTuple):
     bound: frozenset[str]
     context: tuple[object, ...]  # of the entries that lead here
     entered: tuple[int, ...]  # exceptions that added code itself handles
+    handler: Handler | None  # what holds here, should here be behind the body
 
 
 class Flow:
@@ -39,7 +40,6 @@ class Flow:
         self.number_of = {first: number for number, first in enumerate(body)}
         self.behind = ends[-1]
         self.entries = [number for number in range(1, len(body)) if body[number] > ends[number - 1]]
-        self.entry_handlers = {new[body[number]].handler for number in self.entries}
         self.body, self.ends = body, ends
         self.names = Names(code)
         self.states: dict[int, State] = {}
@@ -55,7 +55,7 @@ class Flow:
             if stack is None or MAYBE_NULL in stack:
                 raise WrongStackSlot(f"an entry stands at {index}, where the stack is not known: {stack}")
             bound = self.decoded.bound_at(index) | self.decoded.cells_at(index)
-            state = State(stack, bound, context_of(self.decoded, index), ())
+            state = State(stack, bound, context_of(self.decoded, index), (), self.around)
             self._reach(self.ends[number - 1], state)
         while self.todo:
             at = heappop(self.todo)  # in code order: what joins is there before what it joins into is followed
@@ -71,12 +71,16 @@ class Flow:
         if at in self.number_of:
             self._arrive(self.number_of[at], state)
             return
+        if at < self.behind:
+            state = state._replace(handler=self.around)
         old = self.states.get(at)
         if old is not None:
             if len(old.stack) != len(state.stack):
                 raise StackMismatch(f"{self._at(at)}: the stack is {len(old.stack)} or {len(state.stack)} deep")
             if old.stack != state.stack or old.entered != state.entered:
                 raise WrongStackSlot(f"{self._at(at)}: the stack is {old.stack} or {state.stack}")
+            if old.handler != state.handler:
+                raise HandlerMismatch(f"{self._at(at)}: belongs to entries with different handlers")
             if old.context != state.context:
                 raise WrongStackSlot(f"{self._at(at)}: reached with different exceptions being handled")
             state = state._replace(bound=old.bound & state.bound)
@@ -125,22 +129,19 @@ class Flow:
 
     def _handler(self, at: int, unit: Unit, state: State) -> None:
         """Added code has the handler of the body where it stands, behind the body a generator's own, or one of ours."""
-        handler = unit.handler
-        wanted = self.around
+        handler, wanted = unit.handler, state.handler
         if at < self.behind:
             wanted = self.new[self.body[bisect_right(self.body, at)]].handler
-        if handler is None or handler.target in self.number_of:
-            # Behind the body, what belongs to a load in an entry keeps that entry's handler.
-            inside = at >= self.behind and handler in self.entry_handlers
-            if handler != wanted and not inside:
-                raise HandlerMismatch(f"{self._at(at)}: handler is {handler}, not {wanted}")
+        if (handler is None or handler.target in self.number_of) and handler != wanted:
+            raise HandlerMismatch(f"{self._at(at)}: handler is {handler}, not {wanted}")
         if handler is None:
             return
         if handler.depth > len(state.stack):
             raise HandlerMismatch(f"{self._at(at)}: its handler wants {handler.depth} on a stack of {len(state.stack)}")
         if handler.target not in self.number_of:
             pushed = (OBJECT, OBJECT) if handler.lasti else (OBJECT,)
-            self._reach(handler.target, state._replace(stack=state.stack[: handler.depth] + pushed))
+            # What belongs to a load in an entry keeps that entry's handler.
+            self._reach(handler.target, state._replace(stack=state.stack[: handler.depth] + pushed, handler=wanted))
 
     def _after(self, at: int, opname: str, arg: Any, state: State, *, jump: bool) -> State:
         stack, bound, entered = list(state.stack), state.bound, state.entered
@@ -176,7 +177,7 @@ class Flow:
             self._objects(at, opname, stack, takes)
             del stack[len(stack) - takes :]
             stack += [OBJECT] * gives
-        return State(tuple(stack), bound, state.context, entered)
+        return State(tuple(stack), bound, state.context, entered, state.handler)
 
     def _load(self, at: int, name: str, bound: frozenset[str]) -> None:
         unit = self.new[at]

@@ -38,14 +38,21 @@ def graft(
     `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use.
     An entry reaches the landings of its own exception-handling context only.
     """
+    code, places = unverified(decoded, slots, landings, exits)
+    verify(decoded, code, places)
+    return code
+
+
+def unverified(
+    decoded: Decoded, slots: Mapping[int, FunctionType], landings: Collection[int] | None, exits: Exits | None
+) -> tuple[CodeType, list[int]]:
+    """The grafted code, and for each unit of the original the number of the unit that stands for it."""
     chosen = exits_of_entries(decoded, slots, landings, exits or {})
     layouts = {index: entry_layout(decoded, index) for index in slots}
     for index, slot in slots.items():
         check_slot(slot, layouts[index])
-    graft_ = _Graft(decoded, slots, layouts, chosen)
-    code = graft_.code()
-    verify(decoded, code, graft_.places())
-    return code
+    making = _Graft(decoded, slots, layouts, chosen)
+    return making.code(), [making.assembler.unit_at(label) for label in making.body]
 
 
 def exits_of_entries(
@@ -116,10 +123,6 @@ class _Graft:
             self._original(number, unit)
         self._behind_the_body()
         return self.assembler.finish(self.emitter.depth)
-
-    def places(self) -> list[int]:
-        """For each unit of the original the number of the unit that stands for it; known when the code is made."""
-        return [self.assembler.unit_at(label) for label in self.body]
 
     def _cover(self, unit: Unit) -> Cover | None:
         handler = unit.handler

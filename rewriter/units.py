@@ -43,7 +43,8 @@ def raw_instructions(code: CodeType) -> list[tuple[str, int, int, int, int]]:
     at = start = extended = 0
     while at < len(data):
         name, arg = OPNAME[data[at]], data[at + 1] | extended
-        if name not in OPCODE or OPCODE[name] != data[at]:
+        # An unknown number reads as CACHE in co_code; the real ones are skipped with their instruction.
+        if name == "CACHE" or OPCODE.get(name) != data[at]:
             raise UnknownOpcode(f"{code.co_qualname}: opcode {data[at]} ({name}) at offset {at}")
         if name == "EXTENDED_ARG":
             extended = arg << 8
@@ -61,7 +62,8 @@ def raw_instructions(code: CodeType) -> list[tuple[str, int, int, int, int]]:
 
 def units(code: CodeType) -> list[Unit]:
     """The units of a code object, in order."""
-    positions = list(code.co_positions())
+    positions: list[Positions] = list(code.co_positions())
+    positions += [(None,) * 4] * (len(code.co_code) // 2 - len(positions))
     rows: list[tuple[str, int, int, int, Positions, tuple[tuple[str, int], ...]]] = []
     number_at: dict[int, int] = {}  # the number of the unit that starts at an offset
     prefixes: list[tuple[str, int]] = []
