@@ -6,7 +6,8 @@ import gc
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,8 @@ from tracer.sources import Attr, Global, Held, Item, Param, Source
 X, Y, N = Param("x"), Param("y"), Param("n")
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True)
+class Layout:
     index: int
     parameters: tuple[str, ...]
 
@@ -350,7 +352,7 @@ def test_slots_keep_no_model_alive_and_say_what_they_need() -> None:
     slot = Slot(compiled)
     assert slot(model, torch.ones(1), 0) == (7,)
     assert {id(get()) for get in slot.written.weak_objects} == {id(model), id(Model.forward)}
-    references = [weakref.ref(model), weakref.ref(Model)]
+    references: list[Any] = [weakref.ref(model), weakref.ref(Model)]
     del model, Model
     gc.collect()
     assert [r() for r in references] == [None, None]

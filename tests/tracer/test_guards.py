@@ -6,6 +6,7 @@ import collections
 import enum
 import gc
 import math
+import time
 import types
 import weakref
 from collections.abc import Callable
@@ -67,13 +68,13 @@ class Forbidden:
     def _no(self, *args: object) -> Any:
         raise AssertionError("a guard ran the user's code")
 
-    __eq__ = __ne__ = __lt__ = __gt__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _no  # type: ignore
+    __eq__ = __ne__ = __lt__ = __gt__ = __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _no
     __hash__ = object.__hash__
 
 
-class ForbiddenDict(dict):  # type: ignore[type-arg]
-    __eq__ = __len__ = __iter__ = __contains__ = __getitem__ = Forbidden._no  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+class ForbiddenDict(dict):
+    __eq__ = __len__ = __iter__ = __contains__ = __getitem__ = Forbidden._no
+    __hash__ = None
 
 
 class Color(enum.Enum):
@@ -261,7 +262,8 @@ def test_equals_takes_equal_objects_too() -> None:
 
 
 def test_no_value_no_guard() -> None:
-    for value in ([], {}, Plain(), (1, []), torch.ones(1), frozenset({Plain()}), collections.namedtuple("P", "a")(1)):
+    values: list[Any] = [[], {}, Plain(), (1, []), torch.ones(1), frozenset({Plain()}), time.gmtime()]
+    for value in values:
         assert not has_value(value)
         with pytest.raises(InternalError):
             GuardSet().add(Kind.EQUALS, X, value)
@@ -294,13 +296,13 @@ def test_type() -> None:
     assert not checker.value(x=Forbidden())
     instance = Plain()
     assert checker.value(x=instance)
-    instance.__class__ = type("Other", (Plain,), {})  # type: ignore[assignment]
+    instance.__class__ = type("Other", (Plain,), {})
     assert not checker.value(x=instance)
 
 
 class Pretender:
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # type: ignore[override]
+    def __class__(self) -> type:
         return Plain
 
 
@@ -427,7 +429,7 @@ def test_a_key_that_is_fetched_needs_no_check_of_its_own() -> None:
     checker = Checker((Kind.TYPE, X, dict), (Kind.HAS_KEY, X, "a"), (Kind.EQUALS, Item(X, "a"), 3))
     assert checker.holds(x={"a": 3}) and not checker.holds(x={"b": 3}) and not checker.holds(x={"a": 4})
     assert " in " not in checker.text
-    default = collections.defaultdict(int)
+    default: dict[str, int] = collections.defaultdict(int)
     checker = Checker(
         (Kind.TYPE, X, collections.defaultdict), (Kind.HAS_KEY, X, "a"), (Kind.EQUALS, Item(X, "a"), 0)
     )
@@ -436,10 +438,10 @@ def test_a_key_that_is_fetched_needs_no_check_of_its_own() -> None:
 
 
 def test_truth() -> None:
-    for true, false in (([1], []), ({1: 1}, {}), (1, 0), ("a", ""), (0.5, 0.0), (collections.OrderedDict(a=1), {})):
+    for true in ([1], {1: 1}, 1, "a", 0.5, True, collections.OrderedDict(a=1)):
         truthy = Checker((Kind.TYPE, X, type(true)), (Kind.TRUTHY, X))
         falsy = Checker((Kind.TYPE, X, type(true)), (Kind.FALSY, X))
-        empty = type(true)(false)
+        empty = type(true)()
         assert truthy.value(x=true) and not truthy.value(x=empty)
         assert falsy.value(x=empty) and not falsy.value(x=true)
     assert Checker((Kind.FALSY, X)).value(x=()) and not Checker((Kind.FALSY, X)).value(x=Forbidden())
@@ -575,7 +577,7 @@ def test_class_attribute(name: str, classes: tuple[type, type]) -> None:
     base, derived = classes
     holds = Checker(class_attribute(derived, name)).holds
     assert holds()
-    base.unrelated = 1
+    type.__setattr__(base, "unrelated", 1)
     assert holds()
     setattr(derived, name, lambda self: 9)
     assert not holds(), "replaced, or put in front"
@@ -891,13 +893,14 @@ def test_explain_names_the_first_guard_that_fails() -> None:
     assert why(x=torch.ones(2, 5)) == (
         "x: tensor Tensor torch.float32 (2, 3) on cpu", "shape (2, 5), was (2, 3); stride (5, 1), was (3, 1)",
     )  # fmt: skip
-    assert why(y=torch.ones(4).double())[0].startswith("y: tensor")
+    assert str(why(y=torch.ones(4).double())).startswith("('y: tensor")
     assert why(self=3) == ("self: type Plain", "type int")
     plain.scale = 3.0
     assert why() == ("self.scale: equals 2.0", "3.0")
-    assert explain_failure(frozen, {"self": plain, "x": 1, "y": 2}, {})[0].line == line
+    found = explain_failure(frozen, {"self": plain, "x": 1, "y": 2}, {})
+    assert found is not None and found[0].line == line
     del plain.scale
-    assert "AttributeError" in why()[1]
+    assert "AttributeError" in str(why())
     plain.scale = 2.0
     with torch.no_grad():
         assert why() == ("global state is as it was", "grad mode: False, was True")
@@ -977,7 +980,7 @@ def module_guards(model: nn.Module, source: Any = SELF) -> list[tuple[Any, ...]]
 
 
 def swap_class_attribute(model: nn.Module) -> None:
-    nn.ReLU.forward = lambda self, x: x  # type: ignore[method-assign, assignment]
+    nn.ReLU.forward = lambda self, x: x
 
 
 CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
@@ -1017,5 +1020,5 @@ def test_changed_modules_are_seen(what: str) -> None:
         assert not checker.holds(self=model)
         assert checker.why(self=model) is not None
     finally:
-        nn.ReLU.forward = forward  # type: ignore[method-assign]
+        nn.ReLU.forward = forward
         forward.__code__ = code
