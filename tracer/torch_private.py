@@ -341,3 +341,28 @@ def dispatch_keys(tensor: torch.Tensor) -> int:
 def thread_dispatch_keys() -> tuple[int, int]:
     """The keys that this thread adds to those of its tensors, and those that it takes away."""
     return torch._C._dispatch_tls_local_include_set().raw_repr(), torch._C._dispatch_tls_local_exclude_set().raw_repr()
+
+
+# for values/torch_functions.py ----------------------------------------------------------------------------------------
+def _present(owner: Any, *names: str) -> tuple[Any, ...]:
+    """What this version has of these."""
+    return tuple(getattr(owner, name) for name in names if hasattr(owner, name))
+
+
+#: where torch's operators written in C are found under the names that Python code calls
+OPERATOR_NAMESPACES = _present(torch._C, "_VariableFunctions", "_nn", "_fft", "_linalg", "_special", "_nested", "_sparse")
+#: the classes whose methods are a tensor's
+TENSOR_CLASSES: tuple[type, ...] = (torch.Tensor, torch._C.TensorBase)
+#: operators as torch.ops gives them
+OPERATOR_TYPES: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+#: "does any of these override torch's functions?"
+HAS_TORCH_FUNCTION = (
+    torch.overrides.has_torch_function,
+    *_present(torch._C, "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"),
+)
+#: questions about the state that a STATE guard sees, asked by names that torch keeps to itself
+STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
+#: "is torch.jit tracing this?": the state, None outside of it
+TRACING_STATE = _present(torch._C, "_get_tracing_state")
+#: other names of torch.compiler.is_compiling
+IS_COMPILING = _present(torch._utils, "is_compiling")

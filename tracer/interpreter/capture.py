@@ -20,7 +20,7 @@ from ..graph.capture import Callee, Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
 from ..sources import Param, Source
-from ..torch_private import quiet_fake_tensors
+from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.base import Mutable, Raised, Value
 from ..values.functions import BoundMethod, FunctionValue
@@ -274,7 +274,7 @@ class Attempt:
             )
         if end.grad_enabled is None:
             return []
-        return [f"{out.hold(torch._C._set_grad_enabled, 'set_grad_enabled')}({end.grad_enabled})"]
+        return [f"{out.hold(set_grad_enabled)}({end.grad_enabled})"]
 
     def _entered_at(self) -> int | None:
         """The root instruction that entered the outermost mode which is still entered."""

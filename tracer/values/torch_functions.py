@@ -12,6 +12,15 @@ import torch.nn.functional
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Source
+from ..torch_private import (
+    HAS_TORCH_FUNCTION,
+    IS_COMPILING,
+    OPERATOR_NAMESPACES,
+    OPERATOR_TYPES,
+    STATE_QUERIES,
+    TENSOR_CLASSES,
+    TRACING_STATE,
+)
 from .base import Value, wraps, wraps_object
 from .constants import ConstantValue, call_pure, constant
 from .tensors import TensorValue, call_graph
@@ -22,8 +31,7 @@ if TYPE_CHECKING:
 
 #: modules whose functions are operators
 _OPERATOR_MODULES = (
-    torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg, torch._C._special, torch._C._nested,
-    torch, torch.functional, torch.nn.functional, torch.fft, torch.linalg, torch.special,
+    *OPERATOR_NAMESPACES, torch, torch.functional, torch.nn.functional, torch.fft, torch.linalg, torch.special,
 )  # fmt: skip
 #: Python functions are operators only where they were written for that
 _PYTHON_OPERATORS = frozenset(["torch.functional", "torch.nn.functional"])
@@ -50,18 +58,14 @@ _STATE_QUERIES: list[Callable[..., Any]] = [
     torch.is_deterministic_algorithms_warn_only_enabled, torch.get_deterministic_debug_mode,
     torch.is_warn_always_enabled, torch.get_float32_matmul_precision, torch.cuda.is_available, torch.cuda.device_count,
     torch.promote_types, torch.can_cast, torch.finfo, torch.iinfo, torch.get_default_device,
-    torch._C._get_cudnn_enabled, torch._C._is_torch_function_enabled, torch.is_anomaly_enabled,
+    torch.is_anomaly_enabled, *STATE_QUERIES,
 ]  # fmt: skip
 #: what capture answers by itself
-_ANSWERS: dict[Callable[..., Any], Callable[..., bool]] = {
+_ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
-    torch.jit.is_scripting: _no, torch.jit.is_tracing: _no, torch._C._get_tracing_state: lambda *a: None,  # type: ignore[dict-item,return-value]
-    torch._utils.is_compiling: _yes,
+    torch.jit.is_scripting: _no, torch.jit.is_tracing: _no,
+    **dict.fromkeys(TRACING_STATE, lambda: None), **dict.fromkeys(IS_COMPILING, _yes),
 }  # fmt: skip
-_HAS_TORCH_FUNCTION = (
-    torch.overrides.has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic,
-    torch._C._has_torch_function,
-)  # fmt: skip
 _BREAKING: dict[str, str] = {
     "manual_seed": "seed outside of the compiled function", "seed": "", "set_default_dtype": "", "set_default_device": "",
     "set_num_threads": "", "use_deterministic_algorithms": "", "set_rng_state": "", "get_rng_state": "", "save": "", "load": "",
@@ -82,7 +86,7 @@ def _operators() -> dict[int, Any]:
             )
             if python or isinstance(obj, _BUILTINS):
                 found[id(obj)] = obj
-    for base in (torch.Tensor, torch._C.TensorBase):
+    for base in TENSOR_CLASSES:
         for name, obj in vars(base).items():
             if isinstance(obj, _BUILTINS) and not (name.startswith("__") and name not in _DUNDERS):
                 found[id(obj)] = obj
@@ -204,7 +208,7 @@ def _register() -> None:
         special(function, lambda source, f=function: TorchQuery(f, f, source))  # type: ignore[misc]
     for function, answer in _ANSWERS.items():
         special(function, lambda source, f=function, a=answer: TorchQuery(f, a, source))  # type: ignore[misc]
-    for function in _HAS_TORCH_FUNCTION:
+    for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
     special(torch.is_tensor, lambda source: IsTensor(torch.is_tensor, source))
 
@@ -212,7 +216,7 @@ def _register() -> None:
 _register()
 
 
-@wraps(torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+@wraps(*OPERATOR_TYPES)
 def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.IS, source, obj)
     return TorchFunctionValue(obj, source)

@@ -13,7 +13,7 @@ from ...values.constants import ConstantValue, constant
 from ...values.functions import CellValue, FunctionValue
 from ...values.mappings import DictValue, new_dict, new_set, string_items
 from ...values.sequences import ListValue, SliceValue, TupleValue
-from ..frame import Frame, handles
+from ..frame import Frame, handles, refuses
 
 
 @handles("BUILD_TUPLE")
@@ -179,3 +179,6 @@ def set_function_attribute(frame: Frame, ins: Instruction) -> None:
     else:
         raise GraphBreak("function attribute", str(ins.arg), "")
     frame.push(function)
+
+
+refuses("template strings are not captured yet", "BUILD_TEMPLATE", "BUILD_INTERPOLATION")

@@ -83,9 +83,9 @@ def with_except_start(frame: Frame, ins: Instruction) -> None:
     exception = ctx.real(frame.stack[-1])
     assert isinstance(exception, ExceptionValue)
     arguments: list[Value] = [ctx.real(exception.getattr(ctx, "__class__")), exception, TRACEBACK]
-    positions = ins.arg if isinstance(ins.arg, tuple) else (ins.arg,)
-    function = ctx.real(frame.stack[-positions[0]])
-    first = [frame.stack[-positions[1]]] if len(positions) > 1 else []
+    exit_position, self_position = ins.arg
+    function = ctx.real(frame.stack[-exit_position])
+    first = [] if self_position is None else [frame.stack[-self_position]]
     frame.push(function.call(ctx, first + arguments, {}))
 
 
