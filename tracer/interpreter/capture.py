@@ -217,7 +217,7 @@ class Attempt:
             raise Restart(born, why) from unbuildable
 
     def _write(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
-        ctx, frame = self.ctx, self.frame
+        ctx = self.ctx
         if graph_break is not None and mark is self.first:
             raise graph_break
         for generator in ctx.generators:

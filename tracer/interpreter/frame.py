@@ -11,7 +11,7 @@ from rewriter.decode import Decoded, Instruction, decode
 from ..errors import GraphBreak, InternalError, UserLine
 from ..values.base import Raised, Value
 from ..values.exceptions import ExceptionValue
-from ..values.functions import CellValue
+from ..values.functions import CellValue, FunctionValue
 
 if TYPE_CHECKING:
     from .context import Context
@@ -54,7 +54,6 @@ class Frame:
         "unit", "yielded",
     )  # fmt: skip
 
-    #: the function whose frame this is, for `super()` and messages
     def __init__(self, ctx: Context, code: CodeType, globals_: Namespace) -> None:
         self.ctx = ctx
         self.code = code
@@ -65,6 +64,8 @@ class Frame:
         self.cells: dict[str, CellValue] = {}
         self.stack: list[Value] = []
         self.ip = self.unit = 0
+        #: the function that was called; None for the root frame
+        self.function: FunctionValue | None = None
         #: the exception being handled here (sys.exc_info), None: none that capture knows of
         self.exception: Value | None = None
         #: set by YIELD_VALUE: the frame did not end, it was suspended

@@ -190,10 +190,11 @@ class IsTensor(TorchFunctionValue):
 
 def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
     """The value of a function that torch defines as an operator; None for any other object."""
-    if OPERATORS.get(id(obj)) is obj:
-        ctx.guard(Kind.IS, source, obj)
-        return TorchFunctionValue(obj, source)
-    return None
+    operator = OPERATORS.get(id(obj))
+    if operator is None or operator is not obj:
+        return None
+    ctx.guard(Kind.IS, source, obj)
+    return TorchFunctionValue(operator, source)
 
 
 def _register() -> None:
