@@ -15,9 +15,9 @@ from bytecode.concrete import ExceptionTableEntry
 from bytecode.flags import CompilerFlags
 from bytecode.instr import InstrLocation
 
-from .region import WildJump
+from .region import UnknownOpcode, WildJump
 from .units import Positions
-from .versions_emit import BACKWARD_JUMPS, CACHES, CALL_PREFIXES, HAS_ARGUMENT, LOCALS_PLUS
+from .versions_emit import BACKWARD_JUMPS, CACHES, CALL_PREFIXES, HAS_ARGUMENT, LOCALS_PLUS, OPCODE
 
 Label = int
 
@@ -101,6 +101,9 @@ class Assembler:
         self.emit("LOAD_CONST", self.constant(value))
 
     def finish(self, stacksize: int) -> CodeType:
+        unknown = sorted({op.name for op in self.ops} - OPCODE.keys())
+        if unknown:
+            raise UnknownOpcode(f"{', '.join(unknown)}: no instruction of this Python's compiler")
         self._prefixes = list(accumulate((op.name in CALL_PREFIXES for op in self.ops), initial=0))
         args, starts = self._resolve()
         concrete = ConcreteBytecode(

@@ -110,11 +110,10 @@ def subscript() -> tuple[str, int]:
 
 
 # What differs between code that loads a name and code that loads a constant instead.
-_LOADING = frozenset(
-    "CACHE EXTENDED_ARG NOP LOAD_GLOBAL LOAD_CONST LOAD_SMALL_INT PUSH_NULL BUILD_TUPLE RETURN_CONST".split()
-    + ["RETURN_VALUE"]
+_LOADING = (
+    "CACHE EXTENDED_ARG NOP LOAD_GLOBAL LOAD_CONST LOAD_SMALL_INT PUSH_NULL BUILD_TUPLE RETURN_CONST RETURN_VALUE"
 )
-_WORKING = [code for name, code in OPCODE.items() if name not in _LOADING]
+_WORKING = [code for name, code in OPCODE.items() if name not in _LOADING.split()]
 
 
 def work_done(code: CodeType) -> list[int]:
