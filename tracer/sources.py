@@ -41,7 +41,7 @@ class Param(Source):
 
 @dataclass(frozen=True, slots=True)
 class Global(Source):
-    """A global of the user's function, which is a global of the slot too. Builtins are `Held`: a module may shadow them."""
+    """A global of the user's function and so of the slot. Builtins are `Held`: a module may shadow them."""
 
     name: str
 

@@ -350,7 +350,7 @@ def _present(owner: Any, *names: str) -> tuple[Any, ...]:
 
 
 #: where torch's operators written in C are found under the names that Python code calls
-OPERATOR_NAMESPACES = _present(torch._C, "_VariableFunctions", "_nn", "_fft", "_linalg", "_special", "_nested", "_sparse")
+OPERATOR_NAMESPACES = _present(torch._C, "_VariableFunctions", "_nn", "_fft", "_linalg", "_special", "_nested")
 #: the classes whose methods are a tensor's
 TENSOR_CLASSES: tuple[type, ...] = (torch.Tensor, torch._C.TensorBase)
 #: operators as torch.ops gives them

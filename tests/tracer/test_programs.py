@@ -116,14 +116,15 @@ def test_in_place_on_an_input() -> None:
 
 def test_constructors_and_random() -> None:
     def fn(a: Any) -> Any:
-        return a + torch.ones(2, 3) + torch.arange(3) + torch.rand(3) + torch.randn_like(a) + torch.tensor([1.0, 2.0, 3.0])
+        made = torch.ones(2, 3) + torch.arange(3) + torch.tensor([1.0, 2.0, 3.0])
+        return a + made + torch.rand(3) + torch.randn_like(a)
 
     one_graph(fn, x)
 
 
 def test_tensor_comparison_and_where() -> None:
     def fn(a: Any, b: Any) -> Any:
-        return torch.where(a > b, a, b), (a == b).any(), ~(a != b), 1 - a, 2 / (a + 1), 3 < a
+        return torch.where(a > b, a, b), (a == b).any(), ~(a != b), 1 - a, 2 / (a + 1), a > 3, 3 < a  # noqa: SIM300
 
     one_graph(fn, x, y)
 
@@ -232,7 +233,7 @@ def test_generators_inside() -> None:
             yield from [a, a * 2]
             return 5
 
-        return list(produce(2)), sum(v.sum() for v in produce(1)), [q for q in map(lambda z: z + 1, produce(1))]
+        return list(produce(2)), sum(v.sum() for v in produce(1)), list(map(lambda z: z + 1, produce(1)))  # noqa: C417
 
     check(fn, x)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exit:
-    """Where the region ends: a landing, and the expressions for its locals and then its stack, in the layout's order."""
+    """Where the region ends: a landing, and expressions for its locals and its stack, in the layout's order."""
 
     landing: int
     values: tuple[str, ...]
@@ -40,10 +40,10 @@ class Callee:
 
 @dataclass(frozen=True)
 class Request:
-    """What one capture is asked: an entry of a function, the live objects its slot was given, and what is known already.
+    """What one capture is asked: an entry, the live objects its slot was given, and what is known already.
 
     arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
-    break_at: canonical indices of root instructions that earlier attempts found must break (a mark could not undo them).
+    break_at: canonical indices of root instructions at which it must break.
     """
 
     decoded: Decoded

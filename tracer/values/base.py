@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Raised(Exception):
-    """The user's code raised during capture; `value` is the exception's stand-in. Caught by the frame that handles it."""
+    """The user's code raised during capture: `value` stands for the exception. Caught by the frame that handles it."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value)
@@ -144,7 +144,7 @@ class Value:
 
 
 class Mutable(Value):
-    """A value whose object changes. `content` is never changed in place: `ctx.change(value, content)` logs the old one."""
+    """A value whose object changes. `content` is replaced, never mutated: `ctx.change` logs the old one."""
 
     __slots__ = ("content", "original")
 
@@ -156,7 +156,7 @@ class Mutable(Value):
 
 
 class Lazy(Value):
-    """An object from outside that nobody has looked at: no guard yet. It may be moved, stored and handed on as it is."""
+    """An object from outside that nobody has looked at: no guard yet. It may be moved and stored as it is."""
 
     __slots__ = ("object", "value")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .base import Value
@@ -51,12 +52,12 @@ class BuiltinMethod(Value):
         method = getattr(self.receiver, f"method_{self.name}")
         wanted = method.__code__
         required = wanted.co_argcount - 2 - len(method.__defaults__ or ())
-        most = None if wanted.co_flags & 4 else wanted.co_argcount - 2
+        most = None if wanted.co_flags & inspect.CO_VARARGS else wanted.co_argcount - 2
         if len(args) < required or (most is not None and len(args) > most):
             self.refuse("call with this number of arguments")
-        if kwargs and not set(kwargs) <= set(wanted.co_varnames[wanted.co_argcount :][: wanted.co_kwonlyargcount]):
-            if not wanted.co_flags & 8:
-                self.refuse("call with these keywords")
+        known = set(wanted.co_varnames[wanted.co_argcount :][: wanted.co_kwonlyargcount])
+        if not set(kwargs) <= known and not wanted.co_flags & inspect.CO_VARKEYWORDS:
+            self.refuse("call with these keywords")
         return method(ctx, *args, **kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -301,7 +301,7 @@ def build_partial(ctx: Context, obj: functools.partial[Any], source: Source) -> 
 def bind_arguments(
     ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
 ) -> dict[str, Value]:
-    """The locals with which the function's frame starts; a call that does not fit is refused, so that CPython complains."""
+    """The locals with which the function's frame starts; a call that does not fit is left to CPython."""
     code = function.code
     names, positional, keyword_only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
     bound: dict[str, Value] = dict(zip(names[:positional], args, strict=False))

@@ -38,7 +38,7 @@ _PYTHON_OPERATORS = frozenset(["torch.functional", "torch.nn.functional"])
 _BUILTINS = (types.BuiltinFunctionType, type(torch.Tensor.add), type(torch.Tensor.__add__))
 #: tensors' metadata asked by function
 _METADATA = frozenset(
-    "is_floating_point is_complex is_signed numel is_nonzero is_conj is_neg is_inference result_type is_same_size".split()
+    "is_floating_point is_complex is_signed numel is_conj is_neg is_inference result_type is_same_size".split()
 )
 
 
@@ -66,12 +66,12 @@ _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.jit.is_scripting: _no, torch.jit.is_tracing: _no,
     **dict.fromkeys(TRACING_STATE, lambda: None), **dict.fromkeys(IS_COMPILING, _yes),
 }  # fmt: skip
-_BREAKING: dict[str, str] = {
-    "manual_seed": "seed outside of the compiled function", "seed": "", "set_default_dtype": "", "set_default_device": "",
-    "set_num_threads": "", "use_deterministic_algorithms": "", "set_rng_state": "", "get_rng_state": "", "save": "", "load": "",
-    "compile": "", "set_float32_matmul_precision": "", "set_printoptions": "", "from_numpy": "", "initial_seed": "",
-    "set_autocast_enabled": "", "_assert_async": "",
-}  # fmt: skip
+#: functions that change torch's state or leave torch: no operators
+_BREAKING = frozenset(
+    "manual_seed seed initial_seed set_rng_state get_rng_state set_default_dtype set_default_device set_num_threads "
+    "use_deterministic_algorithms set_float32_matmul_precision set_printoptions set_autocast_enabled save load compile "
+    "from_numpy _assert_async".split()
+)
 
 
 def _operators() -> dict[int, Any]:
@@ -147,8 +147,7 @@ class TorchFunctionValue(Value):
         name = getattr(self.function, "__name__", "")
         if name in _METADATA and args and isinstance(tensor := ctx.real(args[0]), TensorValue) and not kwargs:
             rest = [r.fake if isinstance(r := ctx.real(a), TensorValue) else r.as_python(ctx) for a in args[1:]]
-            if name != "is_nonzero":
-                return call_pure(ctx, self.function, tensor.fake, *rest)
+            return call_pure(ctx, self.function, tensor.fake, *rest)
         return call_graph(ctx, self.function, args, kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -39,6 +39,6 @@ def call_function_ex(frame: Frame, ins: Instruction) -> None:
     ctx = frame.ctx
     kwargs = string_items(ctx, frame.pop_real()) if ins.arg else {}
     args = frame.pop_real().unpack(ctx)
-    # The callable has no self slot here: beside it lies a NULL, above or below it, or (3.11, 3.12) it is alone with one.
+    # The callable has no self slot here: a NULL lies above or below it.
     function, args = take_callable(frame, args)
     frame.push(ctx.real(function).call(ctx, args, kwargs))

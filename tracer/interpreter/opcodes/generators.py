@@ -1,4 +1,4 @@
-"""Generators. At the root a yield is an exit; a generator made and consumed in the region is interpreted like a call."""
+"""Generators. At the root a yield is an exit; one made and consumed in the region is interpreted."""
 
 from __future__ import annotations
 
