@@ -326,3 +326,29 @@ def test_break_between():
         return b, a.t + b.n
 
     check(f, A(), X)
+
+
+class First:
+    def __add__(self, other):
+        return "add"
+
+    def __radd__(self, other):
+        return "radd"
+
+
+class Inherits(First):
+    pass
+
+
+class Overrides(First):
+    def __radd__(self, other):
+        return "own radd"
+
+
+def test_who_is_asked_first():
+    def f(x):
+        i: Any = First()
+        i += Overrides()
+        return x + 1, First() + Inherits(), First() + Overrides(), i, 1 + Inherits(), Overrides() + First()  # type: ignore
+
+    whole(f, X)

@@ -134,7 +134,7 @@ class ObjectAttributes(Mutable):
         return self.object
 
     def is_same(self, ctx: Context, other: Value) -> bool:
-        if self.source is not None and other.source is not None:
+        if self.source is not None and other.source is not None and other.python_type(ctx) is self.cls:
             ctx.guard(Kind.NOT_ALIAS, self.source, other.source)
         return False
 

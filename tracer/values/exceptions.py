@@ -34,12 +34,14 @@ _FIRST_ARGUMENT = (("value", StopIteration), ("code", SystemExit))
 class ExceptionValue(ObjectValue):
     """A BaseException instance. In `content`, the fields of its C part are keyed by their descriptors."""
 
-    __slots__ = ()
+    __slots__ = ("was_raised",)
 
     kind = "exception"
 
     def __init__(self, cls: type, args: Iterable[Value], source: Source | None = None, obj: Any = None) -> None:
         super().__init__(cls, obj, source)
+        #: it has a traceback, which a rebuilt one would lack
+        self.was_raised = False
         if obj is None:
             self.content = {_ARGS: TupleValue(args)}
 
@@ -91,6 +93,12 @@ class ExceptionValue(ObjectValue):
     def set_cause(self, ctx: Context, cause: Value) -> None:
         """`raise self from cause`"""
         self._set(ctx, _CAUSE, cause, _SUPPRESS, constant(True))
+
+    def note_raised(self, ctx: Context) -> None:
+        """It was raised in the region: from now on it cannot be rebuilt."""
+        if not self.was_raised:
+            self.was_raised = True
+            ctx.on_rollback(lambda: setattr(self, "was_raised", False))
 
     def chain(self, ctx: Context, handled: Value) -> None:
         """Raised while another exception was being handled: it becomes the context, unless that closes a circle."""
@@ -150,6 +158,8 @@ class ExceptionValue(ObjectValue):
             yield f"{out.text(self)}.{raw.__name__} = {out.text(value)}"
 
     def reconstruct(self, out: ExitWriter) -> str:
+        if self.was_raised:
+            self.refuse("rebuilding", "an exception that was raised has a traceback: do not keep it")
         cls, root = out.hold(self.cls), layout_root(self.cls)
         assert root is not None
         return out.fill(self, f"{out.hold(root)}.__new__({cls})", lambda: self._made(out, cls, out.hold(root)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
-from ..holding import type_flags
+from ..holding import type_flags, type_mro
 from ..sources import Source
 from .attributes import ObjectAttributes
 from .base import Raised, Value, wraps, wraps_object
@@ -144,7 +144,16 @@ class ObjectValue(ObjectAttributes):
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if inplace and (result := self._asked(ctx, f"__i{BINARY_NAMES[op]}__", other)) is not None:
             return result
+        if inplace and self._is_overridden_by(ctx, other, f"__r{BINARY_NAMES[op]}__"):
+            result = other.reflected(ctx, op, self)
+            if result is not None:
+                return result
         return self._asked(ctx, f"__{BINARY_NAMES[op]}__", other)
+
+    def _is_overridden_by(self, ctx: Context, other: Value, name: str) -> bool:
+        """Is the other one's class a subclass with a method of its own? Python asks it first."""
+        cls = other.python_type(ctx)
+        return cls is not self.cls and self.cls in type_mro(cls) and find(cls, name) is not find(self.cls, name)
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
         return self._asked(ctx, f"__r{BINARY_NAMES[op]}__", other)
