@@ -349,6 +349,6 @@ def test_who_is_asked_first():
     def f(x):
         i: Any = First()
         i += Overrides()
-        return x + 1, First() + Inherits(), First() + Overrides(), i, 1 + Inherits(), Overrides() + First()  # type: ignore
+        return x + 1, First() + Inherits(), First() + Overrides(), i, 1 + Inherits(), Overrides() + First()
 
     whole(f, X)
