@@ -20,7 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rewriter.decode import Decoded, decode
-from rewriter.layouts import entry_layout
+from rewriter.layouts import context_of, entry_layout, landable
 from rewriter.region import EntryLayout
 from rewriter.text import new_slot
 
@@ -32,17 +32,22 @@ from .originals import original_code, remember
 
 
 class Helper:
-    """What an entry's text calls when no region fits (`k_miss`), or when something raised. Holds its entry weakly."""
+    """What a slot's text calls when no region fits (`k_miss`), or when something raised. Holds its entry weakly.
 
-    __slots__ = ("__weakref__", "_entry", "_serve")
+    The slot of an older graft, in a frame that still runs it, gets None: fresh regions may exit to where that graft has
+    no landing.
+    """
+
+    __slots__ = ("__weakref__", "_entry", "_serve", "_slot")
 
     def __init__(self, entry: EntryState, serve: Callable[[EntryState, tuple[Any, ...]], Any]) -> None:
         self._entry = weakref.ref(entry)
+        self._slot = weakref.ref(entry.slot)
         self._serve = serve
 
     def __call__(self, *arguments: Any) -> Any:
         entry = self._entry()
-        return None if entry is None else self._serve(entry, arguments)
+        return None if entry is None or entry.slot is not self._slot() else self._serve(entry, arguments)
 
     def __reduce__(self) -> Any:
         # A function pickled by value (cloudpickle) takes its slots along; on the other side they find no region.
@@ -84,16 +89,21 @@ class Region:
 class EntryState:
     """One entry: its slot and the regions behind it.
 
+    exits: the landings that its slot may answer with; a graft has just these. When there is a new one the entry gets
+    another slot, for the next graft: frames that run an older graft keep theirs.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     """
 
     def __init__(self, state: CodeState, decoded: Decoded, index: int) -> None:
         self._state = weakref.ref(state)
+        self._retired: list[weakref.ref[FunctionType]] = []
+        self._name, self._namespace = f"{state.name} entry {index}", state.globals
         self.index = index
         self.layout: EntryLayout = entry_layout(decoded, index)
+        self.exits: frozenset[int] = returns(decoded, index)
         self.line = decoded.instructions[index].positions[0] or state.line
-        self.slot: FunctionType = new_slot(f"{state.name} entry {index}", self.layout.parameters, state.globals)
-        self.silent: CodeType = self.slot.__code__
+        self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
+        self._silent: CodeType = self.slot.__code__
         self.text = ""
         self.regions: list[Region] = []
         self.reached = 0
@@ -112,11 +122,33 @@ class EntryState:
     def has_work(self) -> bool:
         return not self.dead or bool(self.regions)
 
+    @property
+    def is_silent(self) -> bool:
+        return self.slot.__code__ is self._silent
+
+    def add_exit(self, landing: int) -> bool:
+        """From the next graft on regions may land here. True: so far they could not, and the entry has a new slot."""
+        if landing in self.exits:
+            return False
+        self.exits |= {landing}
+        self._retired = [ref for ref in self._retired if ref() is not None] + [weakref.ref(self.slot)]
+        self.slot = new_slot(self._name, self.layout.parameters, self._namespace)
+        return True
+
     def silence(self) -> None:
-        """From now on the slot answers None, also to frames that are running."""
-        self.slot.__code__ = self.silent
+        """From now on its slots answer None, also to frames that are running."""
+        for slot in (self.slot, *(ref() for ref in self._retired)):
+            if slot is not None:
+                slot.__code__ = self._silent
         self.text = ""
         self.regions = []
+
+
+def returns(decoded: Decoded, index: int) -> frozenset[int]:
+    """The return instructions that a region entered here may land at: most regions that end without a break do."""
+    possible, context = landable(decoded), context_of(decoded, index)
+    units = {i.unit for i in decoded.instructions if i.opname == "RETURN_VALUE"}
+    return frozenset(unit for unit in units & possible if context_of(decoded, unit) == context)
 
 
 @dataclass

@@ -130,7 +130,7 @@ class TestRegistry:
         next(running)
         registry.drop(state)
         assert list(registry) == [] and state.entries == {}
-        assert entry.slot.__code__ is entry.silent
+        assert entry.is_silent
         assert list(running) == [1, 2]
 
 

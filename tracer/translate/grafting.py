@@ -11,7 +11,7 @@ from rewriter.graft import graft
 from rewriter.text import compile_slot
 
 from .. import emit
-from ..cache import CodeState, EntryState, Helper, go_on
+from ..cache import CodeState, EntryState, Helper, Region, go_on
 from ..originals import original_code
 from .places import first_enterable
 
@@ -48,7 +48,7 @@ class Grafter:
         entry.text = written.text
 
     def first_graft(self, state: CodeState) -> None:
-        """The first graft of a state: an entry at the start, and all landings."""
+        """The first graft of a state: an entry at the start."""
         decoded = state.decoded
         entry = state.entries[decoded.start] = EntryState(state, decoded, decoded.start)
         self.write(state, entry)
@@ -56,8 +56,10 @@ class Grafter:
 
     def graft(self, state: CodeState, decoded: Decoded) -> None:
         """New code for later calls, with the entries that have, or may get, regions; the original where none has."""
-        slots = {index: entry.slot for index, entry in state.entries.items() if entry.has_work}
-        state.use(graft(decoded, slots) if slots else state.original)
+        entries = [entry for entry in state.entries.values() if entry.has_work]
+        slots = {entry.index: entry.slot for entry in entries}
+        exits = {entry.index: tuple(sorted(entry.exits)) for entry in entries}
+        state.use(graft(decoded, slots, landings=(), exits=exits) if slots else state.original)
         self.watch_start(state)
 
     def watch_start(self, state: CodeState) -> None:
@@ -70,11 +72,22 @@ class Grafter:
         entry, on_start = start, self._on_start
         self.watch(state.grafted, lambda code, frame: on_start(entry, frame))
 
-    def enter_at(self, state: CodeState, indices: Iterable[int]) -> None:
+    def put_in(self, state: CodeState, entry: EntryState, region: Region, behind: Iterable[int]) -> bool:
+        """A region goes into its slot, the first to be tried, and entries behind where it ends.
+
+        False: it ends where the code that is running has no landing. Then only later calls can run it.
+        """
+        entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
+        lands_elsewhere = entry.add_exit(region.capture.exit.landing)
+        self.write(state, entry)
+        self.enter_at(state, behind, anyway=lands_elsewhere)
+        return not lands_elsewhere
+
+    def enter_at(self, state: CodeState, indices: Iterable[int], *, anyway: bool = False) -> None:
         """Entries at these places, or at the first possible ones behind them; later calls have them."""
         decoded = state.decoded
         new = sorted(first_enterable(decoded, indices) - set(state.entries))
-        if not new:
+        if not new and not anyway:
             return
         try:
             for index in new:

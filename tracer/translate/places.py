@@ -46,6 +46,14 @@ def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
     return found
 
 
+def behind(decoded: Decoded, captured: Capture) -> list[int]:
+    """What follows the instruction that broke, or at which a region ends for another reason."""
+    at = captured.exit.landing
+    if captured.graph_break is not None and captured.graph_break.at is not None:
+        at = captured.graph_break.at
+    return successors(decoded, at)
+
+
 def take_arguments(frame: FrameType, names: Iterable[str]) -> tuple[Any, ...] | None:
     """The values of these locals of a frame that is just starting; None if one has no value."""
     found = frame.f_locals

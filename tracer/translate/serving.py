@@ -21,11 +21,11 @@ from ..config import Settings
 from ..errors import GraphBreak, InternalError, OperatorFailed
 from ..graph.capture import Capture, Request
 from ..guard_text import explain_failure
-from ..interpreter import capture
+from ..interpreter.capture import capture
 from ..originals import original_code
 from .grafting import Grafter
 from .making import Maker
-from .places import is_worth_it, successors, take_arguments
+from .places import behind, is_worth_it, successors, take_arguments
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -183,11 +183,10 @@ class Translator:
                 self._note_break(state, entry, captured.graph_break)
             if not is_worth_it(captured):
                 self._nothing_here(state, entry)
-                self._enter_behind(state, captured)
+                self.grafter.enter_at(state, behind(state.decoded, captured))
                 return None
             region = self.maker.region(state, entry, captured, seconds)
-            self._put_in(state, entry, region)
-            return region
+            return region if self._put_in(state, entry, region) else None
         except GraphBreak as error:
             self._note_break(state, entry, error)
             if state.options.fullgraph:
@@ -200,25 +199,17 @@ class Translator:
             self._failed(state, error, entry)
         return None
 
-    def _put_in(self, state: CodeState, entry: EntryState, region: Region) -> None:
-        """The fresh region first: the slot is called again with what it was captured with."""
-        entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
+    def _put_in(self, state: CodeState, entry: EntryState, region: Region) -> bool:
+        """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
-        self.grafter.write(state, entry)
         self.counters.add("compilations")
-        if len(entry.regions) > 1:
+        if entry.regions:
             self.counters.add("recompiles")
+        runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture))
         self._drop_when_orphaned(entry, region)
         if log.regions.isEnabledFor(logging.DEBUG):
             log.regions.debug("%s (%s:%s)\n%s", state.name, state.filename, entry.line, entry.text)
-        self._enter_behind(state, region.capture)
-
-    def _enter_behind(self, state: CodeState, captured: Capture) -> None:
-        """Entries behind the instruction that broke, or that a region ended at for another reason."""
-        at = captured.exit.landing
-        if captured.graph_break is not None and captured.graph_break.at is not None:
-            at = captured.graph_break.at
-        self.grafter.enter_at(state, successors(state.decoded, at))
+        return runs_here
 
     def _nothing_here(self, state: CodeState, entry: EntryState) -> None:
         self.grafter.nothing_here(state, entry, self.settings.recompile_limit if entry.regions else ATTEMPTS)
