@@ -33,6 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Callables by their names: their repr may hold an address, and both test processes must find the same ids."""
+    return getattr(val, "__name__", None) if callable(val) else None
+
+
 def _has_gpu() -> bool:
     torch = pytest.importorskip("torch")
     return bool(torch.cuda.is_available())
