@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from types import NoneType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphBreak
 from ..sources import Index, Item, Source
 from .base import Value
-from .constants import TORCH_CONSTANTS, constant, is_constant
+from .constants import TORCH_CONSTANTS, call_pure, constant, is_constant
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
+_EQUAL_ACROSS_TYPES = frozenset([int, bool, float, complex, tuple, frozenset])
 _LITERAL = frozenset([int, str, bool, NoneType, bytes])
 
 
@@ -64,6 +65,13 @@ def _is_plain(key: object) -> bool:
     return type(key) in _LITERAL or (type(key) is float and not math.isnan(key))
 
 
+def own_key(container: Iterable[Any], key: Any) -> Any:
+    """The key that a real container itself holds where this one is looked up (1 may be found as True or 1.0)."""
+    if type(key) not in _EQUAL_ACROSS_TYPES:
+        return key
+    return next((k for k in container if type(k) in _EQUAL_ACROSS_TYPES and _is_plain(k) and k == key), key)
+
+
 def item_source(ctx: Context, base: Source, key: object) -> Source:
     """The source of `base[key]` for a known key."""
     return Item(base, key) if _has_literal(key) else Index(base, ctx.hold(key))
@@ -75,9 +83,10 @@ def _has_literal(key: object) -> bool:
     return type(key) in _LITERAL
 
 
-def raise_key_error(ctx: Context, key: Value) -> NoReturn:
-    """KeyError(key), where the key is a plain object; else the original instruction must raise it."""
+def raise_key_error(ctx: Context, key: Value, how: Callable[[Any], Any] = {}.__getitem__) -> NoReturn:
+    """The KeyError that `how` raises on an empty container; for an object, the original instruction must raise it."""
     value = ctx.real(key)
     if not is_known(hash_key(ctx, value)) or not is_constant(obj := value.as_python(ctx)):
         raise GraphBreak("missing key", str(value), "")
-    ctx.raise_(KeyError(obj))
+    call_pure(ctx, how, obj)
+    raise GraphBreak("missing key", str(value), "")

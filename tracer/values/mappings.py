@@ -18,7 +18,7 @@ from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import PYTHON_RESULTS, ConstantValue, constant
 from .generators import GeneratorValue
-from .hashing import from_outside, hash_key, is_known, item_source, raise_key_error
+from .hashing import from_outside, hash_key, is_known, item_source, own_key, raise_key_error
 from .operations import equal
 from .sequences import SequenceValue, TupleValue
 from .set_history import Element, History, Made, keys
@@ -85,9 +85,12 @@ class MappingValue(MethodsByName, Mutable):
 
     def _look(self, ctx: Context, key: Hashable) -> Value | None:
         assert self.source is not None
-        present = key in self.base
-        ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, key)
-        return ctx.wrap(self.base[key], item_source(ctx, self.source, key)) if present else None
+        if key not in self.base:
+            ctx.guard(Kind.LACKS_KEY, self.source, key)
+            return None
+        key = own_key(self.base, key)
+        ctx.guard(Kind.HAS_KEY, self.source, key)
+        return ctx.wrap(self.base[key], item_source(ctx, self.source, key))
 
     def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
         """An item by an object that is its own key, as optimizers keep state by parameter."""
@@ -233,6 +236,10 @@ class DictValue(MappingValue):
 
     __slots__ = ()
 
+    def empty(self) -> Any:
+        """A real, empty one of the same type, to learn what CPython raises."""
+        return self.builtin()
+
     # changes --------------------------------------------------------------------------------------------------------
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
         self.put(ctx, hash_key(ctx, key), key, value)
@@ -252,7 +259,7 @@ class DictValue(MappingValue):
     def delitem(self, ctx: Context, key: Value) -> None:
         real_key = hash_key(ctx, key)
         if self.find(ctx, real_key, key) is None:
-            raise_key_error(ctx, key)
+            raise_key_error(ctx, key, self.empty().__delitem__)
         self.take(ctx, real_key, key)
 
     def take(self, ctx: Context, key: Hashable, key_value: Value) -> None:
@@ -281,7 +288,7 @@ class DictValue(MappingValue):
         found = self.find(ctx, real_key, key)
         if found is None:
             if default is None:
-                raise_key_error(ctx, key)
+                raise_key_error(ctx, key, self.empty().pop)
             return default
         self.take(ctx, real_key, key)
         return found
@@ -410,7 +417,7 @@ class OrderedDictValue(DictValue):
         real_key = hash_key(ctx, key)
         content = dict(self.entries(ctx))
         if real_key not in content:
-            raise_key_error(ctx, key)
+            raise_key_error(ctx, key, OrderedDict[Any, Any]().move_to_end)
         entry = content.pop(real_key)
         # Another Entry with another key value: a key that only kept its place is told by its value.
         if last is None or ctx.real(last).truth(ctx):

@@ -64,7 +64,8 @@ def build(history: History) -> Any:
         history = history.operands[0]
     result = _build_one(history)
     for step in reversed(steps):
-        result = step.function(result, *[build(operand) for operand in step.operands[1:]])
+        result = step.function(result, *[result if operand is step.operands[0] else build(operand)
+                                         for operand in step.operands[1:]])  # fmt: skip
     return result
 
 
@@ -119,9 +120,27 @@ def text(history: History, out: ExitWriter) -> str:
         history = history.operands[0]
     result = _made_text(history, out) if isinstance(history, Made) else text(history, out)
     for step in reversed(steps):
+        if any(operand is step.operands[0] for operand in step.operands[1:]):
+            result = _with_itself(step, result, out)
+            continue
         rest = "".join(f", {text(operand, out)}" for operand in step.operands[1:])
         result = f"{out.hold(step.function)}({result}{rest})"
     return result
+
+
+def _with_itself(step: Made, first: str, out: ExitWriter) -> str:
+    """The text of a step that takes the same set more than once (`s |= s`)."""
+    distinct = list(dict.fromkeys(step.operands[1:]))
+    distinct.remove(step.operands[0])
+    order = [step.operands[0], *distinct]
+    inner = "".join(f", {text(operand, out)}" for operand in distinct)
+    positions = tuple(order.index(operand) for operand in step.operands)
+    return f"{out.hold(applied)}({out.hold(step.function)}, {positions}, {first}{inner})"
+
+
+def applied(function: Callable[..., Any], positions: tuple[int, ...], *operands: Any) -> Any:
+    """`function` of these operands, some of them several times."""
+    return function(*[operands[position] for position in positions])
 
 
 def _made_text(made: Made, out: ExitWriter) -> str:

@@ -12,7 +12,7 @@ from . import set_history
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant
-from .hashing import from_outside, hash_key, is_known, raise_key_error
+from .hashing import from_outside, hash_key, is_known, own_key, raise_key_error
 from .set_history import IN_PLACE, Element, Held, History, Made, Outside
 from .stepping import PositionIterator
 
@@ -87,7 +87,8 @@ class SetValue(MethodsByName, Mutable):
             if not is_known(key):
                 self.refuse("`in` for an object", "use strings or numbers as elements")
             present = key in self.base
-            ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, key)
+            expected = own_key(self.base, key) if present else key
+            ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, expected)
             self.known[key] = present
             ctx.on_rollback(lambda: self.known.pop(key))
         return self.known[key]
@@ -323,7 +324,8 @@ class SetValue(MethodsByName, Mutable):
             history = history.operands[0]
         for step in reversed(steps):
             name = _STEP_NAMES.get(step.function, step.function.__name__)
-            inner = ", ".join(set_history.text(item, out) for item in step.operands[1:])
+            others = step.operands[1:]
+            inner = ", ".join(target if o is step.operands[0] else set_history.text(o, out) for o in others)
             yield f"{target}.{name}({inner})"
 
 
