@@ -188,11 +188,11 @@ class Decoded:
         self.handlers = shared.handlers
         #: Where the start entry stands: behind the first RESUME.
         self.start = shared.start
-        #: The frame's slots in order (an argument that is a cell has one).
+        #: The frame's slots in order (an argument that is a cell has one), no name twice.
         self.slots = shared.slots
         #: Names that are bound when the function starts (those that are in `cells` too move into their cells).
         self.arguments = shared.arguments
-        self.cells, self.free = code.co_cellvars, code.co_freevars
+        self.cells, self.free = shared.cells, shared.free
 
     def handler_at(self, index: int) -> Handler | None:
         return self._shared.handler_of[index]
@@ -260,13 +260,13 @@ class _Shared:
         for handler in self.handlers:
             self.handler_of[handler.start:handler.end] = [handler] * (handler.end - handler.start)
         self.arguments = arguments(code)
-        self.free = code.co_freevars
+        self.cells, self.free = walk.names.cells, walk.names.free
         #: It names something that shows a frame's locals, so that each of them may be looked at.
         self.reads_frame = not READS_FRAME.isdisjoint(code.co_names)
         self._analysis: Analysis | None = None
         self._unit_of: dict[int, int] | None = None
         if versions.LOAD_FAST_LOADS_CELLS and any(
-            instruction.opname == "LOAD_FAST_AND_CLEAR" and instruction.arg in walk.names.cells
+            instruction.opname == "LOAD_FAST_AND_CLEAR" and instruction.arg in walk.names.shared
             for instruction in self.instructions
         ):
             self.instructions = self.loads_of_locals()

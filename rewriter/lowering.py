@@ -19,22 +19,37 @@ Pieces = tuple[tuple[str, Any], ...]
 class Names:
     """What an opcode's argument may index in one code object."""
 
-    __slots__ = ("cells", "consts", "names", "slots")
+    __slots__ = ("cells", "consts", "free", "names", "shared", "slots")
 
     def __init__(self, code: CodeType) -> None:
         self.consts, self.names = code.co_consts, code.co_names
+        local, self.cells, self.free = own_names(code)
         #: Names of the frame's slots in order: locals (arguments first), other cells, free variables.
-        self.slots = localsplus(code)
-        self.cells = frozenset(code.co_cellvars + code.co_freevars)
+        self.slots = (*local, *(name for name in self.cells if name not in local), *self.free)
+        #: The variables that closures share.
+        self.shared = frozenset(self.cells + self.free)
 
 
 Lowering = Callable[[int, Names], Pieces]
 
 
-def localsplus(code: CodeType) -> tuple[str, ...]:
-    """The frame's slots; an argument that is a cell has one slot, among the locals."""
-    local = code.co_varnames
-    return (*local, *(name for name in code.co_cellvars if name not in local), *code.co_freevars)
+def own_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Locals, cells and free variables (an argument that is a cell has one slot and is in both), no name for two slots.
+
+    Where an inlined comprehension has a variable that is free in the function around it, both have a slot: the
+    comprehension's is named `.x` here, as no source can name it.
+    """
+    local, cells, free = code.co_varnames, code.co_cellvars, code.co_freevars
+    twice = {name for name in free if name in local or name in cells}
+    if not twice:
+        return local, cells, free
+    taken = {*local, *cells, *free}
+    names = {name: name for name in taken}
+    for name in sorted(twice):
+        while names[name] in taken:
+            names[name] = "." + names[name]
+        taken.add(names[name])
+    return tuple(names[name] for name in local), tuple(names[name] for name in cells), free
 
 
 NULL: Pieces = (("PUSH_NULL", None),)
@@ -75,7 +90,7 @@ def truth_jump(opname: str) -> Lowering:
 
 def load_fast(arg: int, names: Names) -> Pieces:
     name = names.slots[arg]
-    loads_cell = versions.LOAD_FAST_LOADS_CELLS and name in names.cells
+    loads_cell = versions.LOAD_FAST_LOADS_CELLS and name in names.shared
     return (("LOAD_CLOSURE" if loads_cell else "LOAD_FAST", name),)
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from rewriter.analysis import MAYBE_NULL, NULL, OBJECT
 from rewriter.decode import CANONICAL_OPNAMES, Decoded, Instruction, decode
 from rewriter.instructions import JUMP_OPNAMES, TERMINAL_OPNAMES, effect
-from rewriter.lowering import localsplus
 from tests.rewriter.corpus import codes
 
 INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)
@@ -72,8 +71,10 @@ def handlers_protect_whole_units(decoded: Decoded) -> None:
 
 def slots_are_those_of_the_frame(decoded: Decoded) -> None:
     name_of: Any = getattr(decoded.code, "_varname_from_oparg")  # noqa: B009  # no type stub knows it
-    assert decoded.slots == localsplus(decoded.code)
-    assert list(decoded.slots) == [name_of(number) for number in range(len(decoded.slots))], decoded
+    found = [name_of(number) for number in range(len(decoded.slots))]
+    assert len(set(decoded.slots)) == len(decoded.slots), decoded
+    named_anew = [pair for pair in zip(decoded.slots, found, strict=True) if pair[0] != pair[1]]
+    assert all(ours.lstrip(".") == theirs and found.count(theirs) == 2 for ours, theirs in named_anew), decoded
 
 
 def positions_are_those_of_the_originals(decoded: Decoded, originals: list[dis.Instruction]) -> None:
@@ -133,11 +134,11 @@ def effects_agree_with_dis(decoded: Decoded, originals: list[dis.Instruction]) -
 
 
 def stack_is_as_deep_as_the_compiler_says(decoded: Decoded) -> bool:
-    """Paths agree, or the first question raises. The compiler may count one more for a path that it removed."""
+    """Paths agree, or the first question raises. The compiler may count what it removed."""
     stacks = [decoded.stack_at(index) for index in decoded.unit_starts()]
     deepest = max(len(stack) for stack in stacks if stack is not None)
     size = decoded.code.co_stacksize
-    assert size - 1 <= deepest <= size, decoded
+    assert deepest <= size, decoded
     return deepest == size
 
 

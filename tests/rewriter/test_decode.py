@@ -285,6 +285,26 @@ def test_closure_cells() -> None:
     assert inner.free == ("a", "x")
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 makes a function of a comprehension")
+def test_a_comprehension_that_hides_a_free_variable_has_a_slot_of_its_own() -> None:
+    for value, local, cells in (("x", ("xs", ".x", "y"), ()), ("(lambda: x)", ("xs", ".x", "y"), (".x",))):
+        outer = function_code(
+            f"""
+            def f(x):
+                def g(xs):
+                    y = [{value} for x in xs]
+                    return x, y
+                return g
+            """
+        )
+        decoded = decode(next(code for code in nested_codes(outer) if code.co_name == "g"))
+        assert decoded.slots == (*local, "x")
+        assert (decoded.cells, decoded.free) == (cells, ("x",))
+        assert [i.opname for i in decoded.instructions if i.arg == "x"][-1] == "LOAD_DEREF"
+        assert [i.opname for i in decoded.instructions if i.arg == ".x"][-1] == "STORE_FAST"
+        assert decoded.cells_at(decoded.start) == {*cells, "x"}
+
+
 def test_class_body_reads_a_free_variable_through_its_namespace() -> None:
     code = function_code(
         """
