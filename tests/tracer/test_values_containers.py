@@ -1,8 +1,8 @@
 """Containers, iterators and builtins during capture: each program does what plain Python does, in one region.
 
-A program is a few lines over `x` (a tensor), `d`, `o`, `q` (dict, OrderedDict, defaultdict), `l`, `s` and `n`
-which come from outside. What it does to them, what it returns, and the exceptions that it catches are compared with plain Python;
-`fullgraph` holds that nothing of it was left to the original bytecode.
+A program is a few lines over `x` (a tensor), `d`, `o`, `q` (dict, OrderedDict, defaultdict), `l`, `s` and `n`, which
+come from outside. What it does to them, what it returns, and the exceptions that it catches are compared with plain
+Python; `fullgraph` holds that nothing of it was left to the original bytecode.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from . import operations
 from .base import Raised, Value
 from .builtin_registry import builtin
 from .constants import ConstantValue, call_pure, constant, plain, traced
+from .enums import EnumValue
 from .iterator_tools import is_none
 from .iterators import iterator_of
 from .lookup import class_attribute
@@ -327,6 +328,8 @@ def _text(function: Any, special: str) -> None:
 def as_text(ctx: Context, function: Any, special: str, obj: Value) -> Value:
     """str(obj) or repr(obj)."""
     real = ctx.real(obj)
+    if isinstance(real, EnumValue):
+        return real.call_method(ctx, special, [], {})
     if isinstance(real, ConstantValue):
         return real if function is str and type(real.value) is str else traced(ctx, function, real)
     if isinstance(real, TensorValue):
@@ -345,6 +348,8 @@ _text(repr, "__repr__")
 def format_(ctx: Context, obj: Value, spec: Value | None = None, /) -> Value:
     real = ctx.real(obj)
     form = "" if spec is None else known(ctx, spec, "format()")
+    if isinstance(real, EnumValue):
+        return real.call_method(ctx, "__format__", [constant(form)], {})
     if form == "":
         if isinstance(real, ConstantValue) and type(real.value) in (int, float, bool, str):
             return as_text(ctx, str, "__str__", real)

@@ -15,6 +15,7 @@ from . import (
     builtin_functions,
     builtin_operators,
     builtin_types,
+    enums,
     iterator_tools,
     iterators,
     named_tuples,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 #: modules that register handlers
 FAMILIES = (
-    builtin_functions, builtin_operators, builtin_types, iterator_tools, iterators, named_tuples, pure_functions,
+    builtin_functions, builtin_operators, builtin_types, enums, iterator_tools, iterators, named_tuples, pure_functions,
 )  # fmt: skip
 
 

@@ -226,7 +226,9 @@ def is_constant(obj: object) -> bool:
 def constant(obj: object) -> Any:
     """The value for an immutable object of capture's own: a ConstantValue, or what stands for a tuple or frozenset."""
     kind = type(obj)
-    if kind is tuple or kind is frozenset:
+    if isinstance(obj, enum.Enum):
+        kind = enum.Enum
+    if kind is tuple or kind is frozenset or kind is enum.Enum:
         return PYTHON_RESULTS[kind](None, obj, lambda ctx, item: constant(item))  # type: ignore[arg-type]
     return ConstantValue(obj)
 
@@ -306,12 +308,6 @@ def build_constant(ctx: Context, obj: Any, source: Source) -> Value:
         ctx.guard(Kind.TYPE, source, type(obj))
         return ConstantValue(obj, source)
     ctx.guard(Kind.EQUALS, source, obj)
-    return ConstantValue(obj, source)
-
-
-@wraps(enum.Enum, family=True)
-def build_enum(ctx: Context, obj: enum.Enum, source: Source) -> Value:
-    ctx.guard(Kind.IS, source, obj)
     return ConstantValue(obj, source)
 
 
