@@ -144,7 +144,7 @@ def counted(during: str) -> str:
 
 
 def sample(model: Any, text: Text, count: int) -> str:
-    """A prompt that the model was not trained on, and how it goes on: both fill the context at every call."""
+    """A prompt that the model was not trained on, and how it goes on."""
     torch.manual_seed(2)
     model.eval()
     prompt = text.rest[:model.config.context][None]
