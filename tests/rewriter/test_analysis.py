@@ -420,12 +420,13 @@ def same_offset(decoded: Decoded, index: int) -> list[Instruction]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_frames_are_as_analysis_says(case: Case) -> None:
-    watcher = Watcher(nested_codes(case.function.__code__))
+    function: Any = case.function
+    watcher = Watcher(nested_codes(function.__code__))
     tracing = sys.gettrace()
     sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
     sys.settrace(watcher.on_event)
     try:
-        case.run(case.function)
+        case.run(function)
     finally:
         sys.settrace(tracing)
     assert watcher.failures == []

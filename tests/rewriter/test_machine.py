@@ -43,8 +43,9 @@ def normal(outcome: Any) -> Any:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name not in NOT_HERE], ids=lambda case: case.name)
 def test_zoo(case: Case) -> None:
-    expected = normal(case.run(case.function))
-    machine: Any = on_machine(case.function)
+    function: Any = case.function
+    expected = normal(case.run(function))
+    machine: Any = on_machine(function)
     assert str(normal(case.run(machine))) == str(expected)
 
 
