@@ -2,7 +2,8 @@
 
 Pure functions of a decoded code object. Graft and capture agree through these.
 
-There is no entry or landing
+There is no entry at a `SEND`, which is reached anew at each resume: a call there would take a signal that belongs to
+the generator or coroutine that is waited for. There is no entry or landing
 - before the start (cells are made there) and at `RESUME`, which events and debuggers watch;
 - at a handler's first instruction, where an exception is neither raised nor handled;
 - between a `SEND` and its jump back: generators look at the instructions around the one where they stand;
@@ -44,7 +45,8 @@ class Facts:
         offsets = [(decoded.instructions[index].offset, unit.offset) for index, unit in self.rows]
         if len(self.rows) != len(decoded.unit_starts()) or any(theirs != ours for theirs, ours in offsets):
             raise UnitMismatch(f"{decoded.code.co_qualname}: decode.py and units.py see different instructions")
-        self.places = frozenset(_places(decoded, self.rows))
+        self.landable = frozenset(_places(decoded, self.rows))
+        self.enterable = frozenset(k for k in self.landable if decoded.instructions[k].opname != "SEND")
         self.assigned = _assigned(decoded)
         self.parameters = {name: _parameter_name(decoded, name) for name in decoded.slots}
         self.entries: dict[int, EntryLayout] = {}
@@ -66,12 +68,12 @@ def facts(decoded: Decoded) -> Facts:
 
 def enterable(decoded: Decoded) -> frozenset[int]:
     """The canonical indices at which an entry can stand."""
-    return facts(decoded).places
+    return facts(decoded).enterable
 
 
 def landable(decoded: Decoded) -> frozenset[int]:
     """The canonical indices at which a landing can stand."""
-    return facts(decoded).places
+    return facts(decoded).landable
 
 
 def _places(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Iterator[int]:
@@ -146,7 +148,8 @@ def landing_layout(decoded: Decoded, index: int) -> LandingLayout:
 
 
 def _stack(decoded: Decoded, index: int, error: type[NotEnterable] | type[NotLandable]) -> tuple[bool, ...]:
-    if index not in facts(decoded).places:
+    possible = enterable(decoded) if error is NotEnterable else landable(decoded)
+    if index not in possible:
         at = decoded.instructions[index] if 0 <= index < len(decoded.instructions) else None
         raise error(f"{decoded.code.co_qualname}: {index} ({at and at.opname}, line {at and at.positions[0]})")
     return tuple(kind is not NULL for kind in decoded.stack_at(index) or ())

@@ -43,7 +43,8 @@ def test_signature_and_metadata():
     plain, new = both(documented)
     assert inspect.signature(new) == inspect.signature(plain)
     assert inspect.getfullargspec(new) == inspect.getfullargspec(plain)
-    for name in ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__"):
+    names = "__name__ __qualname__ __doc__ __module__ __defaults__ __kwdefaults__ __annotations__"
+    for name in names.split():
         assert getattr(new, name) == getattr(plain, name)
     assert inspect.getsource(new) == inspect.getsource(plain)
     assert inspect.getdoc(new) == inspect.getdoc(plain)
@@ -237,7 +238,7 @@ def traced(n):
         if i % 2:
             total += i
             continue
-        total += len([j for j in range(i)])
+        total += len([j + 1 for j in range(i)])
         with zoo.Manager("m"):
             total = max(total,
                         i)
@@ -324,10 +325,11 @@ def test_objects_die_when_they_did():
         x = made("second")
         died.append("between")
         y = [made("third"), x]
+        died.append(len(y))
         del x
         died.append("x gone")
         y = None
-        died.append("y gone")
+        died.append(("y gone", y))
         return made("fourth")
 
     function(Mortal)
@@ -348,7 +350,7 @@ def test_results_of_regions_die_too():
 
     def function(x):
         y = x
-        return None
+        return y is None
 
     decoded = decode(function.__code__)
     last = next(i.unit for i in decoded.instructions if i.opname == "STORE_FAST")
