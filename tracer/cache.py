@@ -286,6 +286,11 @@ class Family:
         return copy
 
 
+    def live(self) -> list[FunctionType]:
+        copies = (copy() for _, copy in list(self.copies.values()))
+        return [copy for copy in copies if copy is not None]
+
+
 @dataclass
 class _States:
     """All states of one original code object."""

@@ -12,7 +12,9 @@ import torch
 
 import tracer
 from tests.support import CountingBackend
+from tracer.__main__ import main
 from tracer.api import is_grafted, runtime
+from tracer.log import set_logs
 from tracer.originals import original_code
 
 
@@ -651,6 +653,40 @@ def numbers(n):
     yield from range(n)
 
 
+def test_doctor(capsys):
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    assert torch.__version__ in printed and "default backend" in printed
+    with pytest.raises(SystemExit):
+        main(["no such command"])
+
+
+class TestLogs:
+    def test_topics_are_turned_on_by_name(self, capsys):
+        set_logs("graphs,breaks")
+        try:
+            @tracer.compile
+            def f(x):
+                y = x + 1
+                print(end="")
+                return y
+
+            f(x)
+        finally:
+            set_logs("")
+        told = capsys.readouterr().err
+        assert "torchgraft tracer.graphs: " in told and "x + 1" in told
+        assert "torchgraft tracer.breaks: " in told and "print()" in told
+        assert "tracer.guards" not in told
+
+    def test_an_unknown_topic_is_refused(self, monkeypatch, caplog):
+        with pytest.raises(ValueError, match="no such log topic: gards"):
+            set_logs("gards")
+        monkeypatch.setenv("TORCHGRAFT_LOGS", "gards")
+        tracer.install(backend="eager")
+        assert "gards" in caplog.text
+
+
 class TestExplain:
     def test_a_report_of_what_runs(self):
         def f(x, n):
@@ -676,6 +712,28 @@ class TestExplain:
         report = tracer.explain(f)(x)
         assert len(report.regions) == 1 and not is_grafted(f)
         assert len(tracer.explain(Net())(x).regions) == 1
+
+    def test_private_copies_are_reported_with_their_root(self):
+        def callee(x):
+            y = x + 1
+            print(end="")
+            return y * 2
+
+        @tracer.compile
+        def f(x):
+            return callee(x) * 3
+
+        for _ in range(4):
+            f(x)
+        report = tracer.explain(f)(x)
+        [inner] = report.callees
+        assert inner.function.endswith("callee") and len(inner.regions) == 2
+        assert "private copy of" in str(report)
+
+    def test_without_install_there_is_nothing_to_explain(self):
+        tracer.uninstall()
+        with pytest.raises(RuntimeError, match="install"):
+            tracer.explain(double)(x)
 
     def test_originals_are_what_is_explained(self):
         state = runtime.state_of(tracer.compile(double))

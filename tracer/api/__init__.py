@@ -13,7 +13,7 @@ from .. import backends, config, log
 from ..config import Backend, Options, Settings
 from ..originals import original_code, plain_copy
 from ..report import Report, report_on
-from .disabling import Disabled, disabled
+from .disabling import DISABLED, Disabled, disabled
 from .models import copy_module
 from .runtime import Runtime
 
@@ -179,10 +179,13 @@ def counters() -> dict[str, Any]:
     """Numbers since the start or the last `reset`.
 
     regions: those that are there now, hits: of these.  compilations, recompiles, misses, guard_failures, fallbacks
-    (calls for which no region fitted and none was made), guard_errors, errors; breaks: by title.
+    (times that no region fitted and none was made), guard_errors, graph_failures, errors; breaks: by title.
     """
     regions = [region for state in runtime.registry for region in state.regions]
-    numbers = ("compilations", "recompiles", "misses", "guard_failures", "guard_errors", "fallbacks", "errors")
+    numbers = (
+        "compilations", "recompiles", "misses", "guard_failures", "guard_errors", "graph_failures", "fallbacks",
+        "errors",
+    )  # fmt: skip
     return {
         **dict.fromkeys(numbers, 0),
         **runtime.counters.snapshot(),
@@ -205,7 +208,7 @@ def explain(fn: Any) -> Callable[..., Report]:
         state = runtime.state_of(target)
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        return report_on(state, result)
+        return report_on(state, result, runtime.registry)
 
     return call
 
@@ -213,3 +216,8 @@ def explain(fn: Any) -> Callable[..., Report]:
 def is_grafted(fn: types.FunctionType) -> bool:
     """Does this function object have grafted code right now?"""
     return original_code(fn.__code__) is not fn.__code__
+
+
+#: Nobody captures these.
+for _function in (install, uninstall, installed, compile, original, disable, reset, counters, explain):
+    setattr(_function, DISABLED, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..cache import BreakRecord, CodeState, EntryState, Region
+from ..cache import BreakRecord, CodeState, EntryState, Region, Registry
 from ..errors import UserLine
 
 
@@ -82,6 +82,7 @@ class Report:
     entries: tuple[EntryReport, ...]
     breaks: tuple[BreakReport, ...]
     errors: tuple[str, ...]
+    callees: tuple[Report, ...]  # private copies of callees that broke
 
     @property
     def regions(self) -> tuple[RegionReport, ...]:
@@ -93,13 +94,21 @@ class Report:
         lines += map(str, self.entries)
         lines += map(str, self.breaks)
         lines += [f"  error: {text}" for text in self.errors]
+        for callee in self.callees:
+            first, *others = str(callee).splitlines()
+            lines += [f"  private copy of {first}", *(f"    {line}" for line in others)]
         return "\n".join(lines)
 
 
-def report_on(state: CodeState, result: Any = None) -> Report:
+def report_on(state: CodeState, result: Any, registry: Registry, *, callees: bool = True) -> Report:
+    """What is there now. The private copies of one compile are listed with its root, once each."""
     entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
     breaks = [BreakReport.of(record) for record in state.breaks.values()]
-    return Report(state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors))
+    copies = map(registry.state_of, state.family.live()) if callees else ()
+    inner = [report_on(c, None, registry, callees=False) for c in copies if c is not None and c is not state]
+    return Report(
+        state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors), tuple(inner)
+    )
 
 
 def _entry(entry: EntryState) -> EntryReport:

@@ -172,8 +172,10 @@ class Translator:
                 return None
             return self._region(state, entry, arguments)
         finally:
-            self._sweep()
-            self._let_go()
+            try:
+                self._sweep()
+            finally:
+                self._let_go()
 
     def _region(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> Region | None:
         """Capture, compile, put in. None where there is nothing to be had, or where it can't be done."""
@@ -195,6 +197,8 @@ class Translator:
             self.grafter.enter_at(state, successors(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             log.backend.debug("%s: %s; running it plain", state.name, error)
+        except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
+            log.errors.debug("%s: not captured: %s", state.name, type(error).__name__)
         except Exception as error:
             self._failed(state, error, entry)
         return None
@@ -207,8 +211,7 @@ class Translator:
             self.counters.add("recompiles")
         runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture))
         self._drop_when_orphaned(entry, region)
-        if log.regions.isEnabledFor(logging.DEBUG):
-            log.regions.debug("%s (%s:%s)\n%s", state.name, state.filename, entry.line, entry.text)
+        tell_of(state, entry, region)
         return runs_here
 
     def _nothing_here(self, state: CodeState, entry: EntryState) -> None:
@@ -252,6 +255,7 @@ class Translator:
         """
         number, error = arguments
         state = entry.state
+        self.counters.add("graph_failures")
         self.counters.add("fallbacks")
         region = next((r for r in entry.regions if r.compiled.number == number), None)
         if state is None or region is None:
@@ -277,9 +281,14 @@ class Translator:
             raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
 
     def _fresh_region_refused(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> None:
-        region = entry.regions.pop(0)
-        reason = why_refused(state, entry, region, arguments)
-        self._failed(state, InternalError(f"a region's guards fail on what it was captured with: {reason}"), entry)
+        if not entry.regions or not self._take_lock(blocking=False):
+            return
+        try:
+            region = entry.regions.pop(0)
+            reason = why_refused(state, entry, region, arguments)
+            self._failed(state, InternalError(f"a region's guards fail on what it was captured with: {reason}"), entry)
+        finally:
+            self._let_go()
 
     def _failed(self, state: CodeState, error: Exception, entry: EntryState | None = None) -> None:
         """Something went wrong in here or in the backend: from this entry the function runs plain."""
@@ -324,6 +333,18 @@ class Translator:
             if entry is not None and state is not None and region in entry.regions:
                 entry.regions.remove(region)
                 self.grafter.write(state, entry)
+
+
+def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
+    """A fresh region, for those who asked to be told."""
+    where, captured = f"{state.name} ({state.filename}:{entry.line})", region.capture
+    if log.graphs.isEnabledFor(logging.DEBUG) and captured.graph is not None:
+        log.graphs.debug("%s: %d operators\n%s", where, captured.graph.operators, captured.graph.module.code.strip())
+    if log.guards.isEnabledFor(logging.DEBUG):
+        for guard in captured.guards:
+            log.guards.debug("%s: %s, needed by %s", where, guard, guard.line or "the region")
+    log.regions.debug("%s\n%s", where, entry.text)
+    log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
 
 
 def why_refused(state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]) -> str:
