@@ -50,10 +50,33 @@ STATEMENTS = [
     "it = itertools.islice({L}, {N}, 5)", "it = filter(None, {L})", "it = zip(it, {L})", "it = enumerate(it, {N})",
     "it = itertools.accumulate([1, 2, 3])", "it = itertools.pairwise({L})", "it = itertools.cycle({L})", "it = iter(w)",
     "r.append(list(itertools.islice(it, 3)))", "it = itertools.zip_longest({L}, {L2})",
+    # calls that break half way, after a change
+    "longer({L}, {V})", "[longer({L}, v) for v in (1, 2)]", "keep({D}, {K}, {V})", "both({D}, {L}, {S})", "local({L})",
+    "list(map(local, [{L}, {L2}]))",
     # objects that are one
     "e = d", "m = l", "e = {{'a': {V}}}", "m = [{V}, {V2}]", "d['l'] = l", "l.append(d)",
 ]  # fmt: skip
 HASHED = ["1", "2", "8", "40", "'a'", "'b'", "None", "(1, 2)", "n"]
+
+
+def longer(items: list[Any], item: Any) -> int:
+    items.append(item)
+    print("inside")
+    items[0] = len(items)
+    return len(items)
+
+
+def keep(mapping: dict[Any, Any], key: Any, item: Any) -> Any:
+    before = mapping.get(key)
+    mapping[key] = item
+    print("inside", len(mapping))
+    return before, list(mapping)
+
+
+def both(mapping: dict[Any, Any], items: list[Any], elements: set[Any]) -> Any:
+    mapping["both"] = longer(items, 7)
+    elements.add(99)
+    return {**mapping}, items[-1], 99 in elements
 
 
 def statement(draw: random.Random) -> str:
@@ -84,7 +107,10 @@ def compiles(line: str) -> bool:
 
 def program(seed: int, length: int) -> str:
     draw = random.Random(seed)
-    lines = ["e, m, w, it = {'a': 1, 'b': x}, [1, x, 2], {1, 8, 40}, iter([1, 2])"]
+    lines = [
+        "e, m, w, it = {'a': 1, 'b': x}, [1, x, 2], {1, 8, 40}, iter([1, 2])",
+        "def local(c):\n    c.append(len(r))\n    print('inside')\n    return x * len(c)",
+    ]
     for _ in range(length):
         lines.append("print('break')" if draw.random() < 0.08 else guarded(statement(draw)))
     lines.append("r.append([e, m, sorted(w, key=str), type(it).__name__, x * len(l)])")
@@ -110,7 +136,9 @@ def run(seed: int, length: int) -> None:
     text = program(seed, length)
     first, second = inputs(random.Random(seed)), inputs(random.Random(seed + 1))
     try:
-        check_calls(function(text), first, first, second)
+        program_function = function(text)
+        program_function.__globals__.update(longer=longer, keep=keep, both=both)
+        check_calls(program_function, first, first, second)
     except BaseException:
         print(f"run({seed}, {length}):\n{text}")
         raise
