@@ -16,12 +16,14 @@ from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
+from ..global_state import GlobalState
 from ..graph.capture import Callee, Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
-from ..sources import Param, Source
+from ..sources import Call, Param, Source
 from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
+from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
 from ..values.functions import BoundMethod, FunctionValue
 from ..values.modules import ModuleValue
@@ -48,14 +50,18 @@ class Restart(Exception):
 
 def capture(request: Request) -> Capture:
     """Capture from `request.layout.index`. Raises GraphBreak where there is nothing to be captured at all."""
+    state = GlobalState()
+    refusal = state.refusal()
+    if refusal is not None:
+        raise GraphBreak("torch is in a state that cannot be captured", refusal, "call it outside of that mode")
     with quiet_fake_tensors():
-        return _capture(request)
+        return _capture(request, state)
 
 
-def _capture(request: Request) -> Capture:
+def _capture(request: Request, state: GlobalState) -> Capture:
     breaks: dict[int, GraphBreak] = {}
     for _ in range(MAX_ATTEMPTS):
-        attempt = Attempt(request, breaks)
+        attempt = Attempt(request, breaks, state)
         try:
             return attempt.run()
         except Restart as restart:
@@ -79,8 +85,9 @@ class Mark:
 class Attempt:
     """One try at a capture."""
 
-    def __init__(self, request: Request, breaks: dict[int, GraphBreak]) -> None:
+    def __init__(self, request: Request, breaks: dict[int, GraphBreak], state: GlobalState) -> None:
         self.request = request
+        self.state = state
         self.breaks = breaks
         self.ctx = Context(request, inlining.call, inlining.resume)
         self.frame = self._root_frame()
@@ -287,16 +294,25 @@ class Attempt:
             examples = dict(zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True))
             ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, examples)
         if graph.operators:
-            ctx.guards.add(Kind.STATE, NOWHERE)
-        for changed in ctx.changed.values():
-            for other in ctx.known_values():
-                if other is not changed and type(other) is type(changed) and _from_outside(other, changed):
-                    assert changed.source is not None
-                    ctx.guard(Kind.NOT_ALIAS, other.source, changed.source)
+            ctx.guards.add(Kind.STATE, NOWHERE, self.state)
+        groups: dict[Any, list[Value]] = {}
+        for value in ctx.known_values():
+            if value.source is not None and isinstance(value, Mutable):
+                groups.setdefault(_group(value), []).append(value)
+        for members in groups.values():
+            sources = tuple(value.source for value in members if value.source is not None)
+            if len(members) > 1 and any(id(value) in ctx.changed for value in members):
+                ctx.guard(Kind.EXPRESSION, Call(ctx.hold(all_different), sources), True)
 
 
-def _from_outside(other: Value, changed: Mutable) -> bool:
-    return other.source is not None and changed.source is not None and other.source != changed.source
+def _group(value: Mutable) -> Any:
+    """Objects of other groups cannot be the same object. Instances share a `__dict__` within a class if at all."""
+    return (InstanceDict, value.owner.cls) if isinstance(value, InstanceDict) else type(value)
+
+
+def all_different(*objects: object) -> bool:
+    """Are no two of them the same object?"""
+    return len(set(map(id, objects))) == len(objects)
 
 
 class CalleeValue(Value):

@@ -114,8 +114,9 @@ class Context:
         self.guards.add(kind, source, expected, self.here())
 
     def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
-        """Ask that this still holds at run time; a value without a source needs no guard."""
-        if source is not None and source.__class__ is not Held:
+        """Ask that this still holds at run time. What has no source needs no guard, what is held only as an alias."""
+        held = source.__class__ is Held and (kind is not Kind.ALIAS or expected.__class__ is Held)
+        if source is not None and not held:
             self.guards.add(kind, source, expected, self.here())
 
     # tensors --------------------------------------------------------------------------------------------------------
@@ -228,4 +229,4 @@ class Context:
 
     def raise_(self, exception: BaseException) -> NoReturn:
         """The user's code raises this builtin exception here, with just these arguments."""
-        raise Raised(ExceptionValue(type(exception), [constant(argument) for argument in exception.args]))
+        raise Raised(self.born(ExceptionValue(type(exception), [constant(argument) for argument in exception.args])))

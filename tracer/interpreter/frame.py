@@ -127,8 +127,10 @@ class Frame:
         if handler.lasti:
             self.stack.append(LASTI)
         exception = raised.value
-        if self.exception is not None and isinstance(exception, ExceptionValue):
-            exception.chain(self.ctx, self.exception)
+        if isinstance(exception, ExceptionValue):
+            if self.exception is not None:
+                exception.chain(self.ctx, self.exception)
+            exception.note_raised(self.ctx)
         self.stack.append(exception)
         self.ip = handler.target
 
