@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import CodeType
 
 import pytest
@@ -10,8 +11,13 @@ from rewriter.decode import decode
 from rewriter.graft import graft
 from rewriter.layouts import enterable, landable
 from rewriter.units import units
-from tests.rewriter.corpus import codes, kept_codes
+from tests.rewriter.corpus import codes
 from tests.rewriter.grafting import none_slot, start_only
+
+
+@functools.cache
+def kept_codes() -> tuple[CodeType, ...]:
+    return tuple(codes())
 
 
 def check(code: CodeType, entries: str) -> int:
@@ -30,19 +36,19 @@ def check(code: CodeType, entries: str) -> int:
 
 
 def test_without_a_region():
-    found = kept_codes()[::3]
+    found = kept_codes()[::8]
     for code in found:
         check(code, "none")
-    assert len(found) > 300
+    assert len(found) > 100
 
 
 def test_with_an_entry_at_the_start():
-    found = kept_codes()[1::8]
+    found = kept_codes()[1::12]
     assert sum(check(code, "start") for code in found) > 0.9 * len(found)
 
 
 def test_with_entries_and_landings_everywhere():
-    found = [code for code in kept_codes()[2::20] if len(code.co_code) < 2000]
+    found = [code for code in kept_codes()[2::60] if len(code.co_code) < 2000]
     assert sum(check(code, "everything") for code in found) > 10 * len(found)
 
 
