@@ -124,3 +124,37 @@ def test_compilations(name: str) -> None:
 def arguments(case: Case) -> list[tuple[Any, Any, Any]]:
     """`"same"` stands for the other argument itself."""
     return [(torch.arange(3.0), b if type(a) is str and a == "same" else a, b) for a, b in case.calls]
+
+
+class Thing:
+    """An object that is its own key."""
+
+
+def step(x: torch.Tensor, state: dict[Any, Any], p: torch.Tensor) -> torch.Tensor:
+    own = state[p]
+    if not own:
+        own["step"], own["average"] = 0, torch.zeros_like(p)
+    own["step"] += 1
+    own["average"] = own["average"] * 0.9 + x
+    return own["average"] * own["step"]
+
+
+def test_state_kept_by_tensor() -> None:
+    """As optimizers do: a tensor is found by identity, and one that is not there yet comes to be there."""
+    p, q, x = torch.ones(3), torch.ones(3), torch.arange(3.0)
+    state: Any = defaultdict(dict)
+    check_calls(step, (x, state, p), (x, state, p), (x, state, q), (x, state, p), (x, {p: {}}, p))
+
+
+def look_up(x: torch.Tensor, table: dict[Any, Any], seen: set[Any], thing: Thing) -> Any:
+    found = table[thing] if thing in table else None
+    known = thing in seen
+    seen.add(thing)
+    return x * 2, found, known, {thing: 1}[thing], {(thing, 1): 2}[thing, 1]
+
+
+def test_objects_as_keys() -> None:
+    thing, other, x = Thing(), Thing(), torch.ones(2)
+    check_calls(
+        look_up, (x, {thing: 5}, {thing}, thing), (x, {thing: 5}, {thing}, other), (x, {other: 7, thing: 6}, set(), other)
+    )

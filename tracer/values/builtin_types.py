@@ -7,6 +7,8 @@ import operator
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..errors import GraphBreak
 from .base import Value
 from .builtin_functions import as_text
@@ -68,6 +70,8 @@ def str_(ctx: Context, obj: Value | None = None, /, *coding: Value) -> Value:
 
 builtin(bytes)(pure(bytes, "bytes()"))
 builtin(range)(pure(range, "range()"))
+builtin(torch.device)(pure(torch.device, "torch.device()"))
+builtin(torch.Size)(pure(torch.Size, "torch.Size()"))
 builtin_class_method(int, "from_bytes")(pure(int.from_bytes, "int.from_bytes()"))
 builtin_class_method(float, "fromhex")(pure(float.fromhex, "float.fromhex()"))
 builtin_class_method(bytes, "fromhex")(pure(bytes.fromhex, "bytes.fromhex()"))

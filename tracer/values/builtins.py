@@ -7,6 +7,7 @@ break at its call.
 from __future__ import annotations
 
 import types
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ..guards import Kind
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
+#: what a builtin method may be bound to and be found again as its attribute
+_RECEIVERS = frozenset([
+    list, dict, set, tuple, frozenset, str, bytes, int, float, complex, bool, range, OrderedDict, defaultdict,
+])  # fmt: skip
 #: modules that register handlers
 FAMILIES = (
     builtin_functions, builtin_operators, builtin_types, enums, iterator_tools, iterators, named_tuples, pure_functions,
@@ -90,7 +95,7 @@ def build_builtin(ctx: Context, obj: Any, source: Source) -> Value:
     if value is not None:
         return value
     owner = obj.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)):
+    if type(owner) not in _RECEIVERS:
         ctx.guard(Kind.IS, source, obj)
         return BuiltinValue(obj, source)
     ctx.guard(Kind.TYPE, source, type(obj))

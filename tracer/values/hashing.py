@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from collections.abc import Callable, Hashable, Iterable
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphBreak
-from ..sources import Index, Item, Source
+from ..guards import MISSING, Kind
+from ..sources import Call, Index, Item, Source
 from .base import Value
 from .constants import TORCH_CONSTANTS, call_pure, constant, is_constant
+from .tensors import TensorValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -70,6 +73,20 @@ def own_key(container: Iterable[Any], key: Any) -> Any:
     if type(key) not in _EQUAL_ACROSS_TYPES:
         return key
     return next((k for k in container if type(k) in _EQUAL_ACROSS_TYPES and _is_plain(k) and k == key), key)
+
+
+def holds_object(ctx: Context, container: Any, source: Source, key: Hashable) -> Any:
+    """The real object in a real container that this value, which is its own key, stands for; else MISSING."""
+    if not isinstance(key, Value) or isinstance(key.key(ctx), tuple):
+        raise GraphBreak("container keyed by objects", f"a tuple with objects, looked up in {source}")
+    if key.source is None:
+        return MISSING  # made in the region: it was never put into a container from outside
+    real = ctx.graph.real_of(key.graph_tensor) if isinstance(key, TensorValue) else getattr(key, "object", None)
+    if real is None:
+        raise GraphBreak("container keyed by objects", f"{key}, looked up in {source}")
+    present = real in container
+    ctx.guard(Kind.EXPRESSION, Call(ctx.hold(operator.contains), (source, key.source)), present)
+    return real if present else MISSING
 
 
 def item_source(ctx: Context, base: Source, key: object) -> Source:

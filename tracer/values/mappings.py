@@ -6,25 +6,24 @@ overlay: what was set, and what was deleted, in the order in which it happened.
 
 from __future__ import annotations
 
-import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..guards import Kind
+from ..guards import MISSING, Kind
 from ..sources import Call, Index, Source
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import PYTHON_RESULTS, ConstantValue, constant
 from .generators import GeneratorValue
-from .hashing import from_outside, hash_key, is_known, item_source, own_key, raise_key_error
+from .hashing import from_outside, hash_key, holds_object, is_known, item_source, own_key, raise_key_error
 from .operations import equal
 from .sequences import SequenceValue, TupleValue
 from .set_history import Element, History, Made, keys
 from .sets import SetValue, new_set
 from .stepping import IteratorValue
-from .tensors import TensorValue, to_graph
+from .tensors import to_graph
 from .views import DictIterator, DictView
 
 if TYPE_CHECKING:
@@ -94,16 +93,13 @@ class MappingValue(MethodsByName, Mutable):
 
     def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
         """An item by an object that is its own key, as optimizers keep state by parameter."""
-        key_value = ctx.real(key_value)
-        if not isinstance(key_value, TensorValue):
-            self.refuse("item of an object that is the key", "use strings or numbers as keys")
-        if key_value.source is None:
-            return None  # made in the region: it was never put into a dict from outside
+        key = ctx.real(key_value)
         assert self.source is not None
-        real = ctx.graph.real_of(key_value.graph_tensor)
-        present = real in self.base
-        ctx.guard(Kind.EXPRESSION, Call(ctx.hold(operator.contains), (self.source, key_value.source)), present)
-        return ctx.wrap(self.base[real], Index(self.source, key_value.source)) if present else None
+        real = holds_object(ctx, self.base, self.source, key)
+        if real is MISSING:
+            return None
+        assert key.source is not None
+        return ctx.wrap(self.base[real], Index(self.source, key.source))
 
     def entries(self, ctx: Context) -> Entries:
         """All items, in order."""

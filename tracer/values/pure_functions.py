@@ -8,9 +8,11 @@ import fnmatch
 import json
 import keyword
 import math
+import os
 import re
 import string
 import struct
+import sys
 import textwrap
 import types
 import unicodedata
@@ -42,7 +44,7 @@ _FUNCTIONS: tuple[Any, ...] = (
     string.capwords, textwrap.dedent, textwrap.indent, textwrap.fill, textwrap.shorten, textwrap.wrap,
     keyword.iskeyword, fnmatch.fnmatch, fnmatch.fnmatchcase, json.dumps, json.loads,
     struct.pack, struct.unpack, struct.calcsize, zlib.crc32, zlib.adler32,
-    str.maketrans,
+    str.maketrans, os.fspath, sys.intern,
 )  # fmt: skip
 
 

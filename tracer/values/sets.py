@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import GraphBreak
-from ..guards import Kind, has_value
+from ..guards import MISSING, Kind, has_value
 from ..sources import Call
 from . import set_history
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant
-from .hashing import from_outside, hash_key, is_known, own_key, raise_key_error
+from .hashing import from_outside, hash_key, holds_object, is_known, own_key, raise_key_error
 from .set_history import IN_PLACE, Element, Held, History, Made, Outside
 from .stepping import PositionIterator
 
@@ -84,14 +84,18 @@ class SetValue(MethodsByName, Mutable):
         if self.base is None:
             return False
         if key not in self.known:
-            if not is_known(key):
-                self.refuse("`in` for an object", "use strings or numbers as elements")
-            present = key in self.base
-            expected = own_key(self.base, key) if present else key
-            ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, expected)
-            self.known[key] = present
+            self.known[key] = self._look(ctx, key)
             ctx.on_rollback(lambda: self.known.pop(key))
         return self.known[key]
+
+    def _look(self, ctx: Context, key: Hashable) -> bool:
+        assert self.source is not None
+        if not is_known(key):
+            return holds_object(ctx, self.base, self.source, key) is not MISSING
+        present = key in self.base
+        expected = own_key(self.base, key) if present else key
+        ctx.guard(Kind.HAS_KEY if present else Kind.LACKS_KEY, self.source, expected)
+        return present
 
     def ordered(self, ctx: Context) -> list[Value]:
         """The elements as iterating gives them."""
