@@ -17,18 +17,29 @@ from typing import Any
 
 import torch
 from constant import constant_backend
-from mutations import CHAIN_MUTATIONS, PAIR_MUTATIONS, still_right
-from programs import Chain, pair
+from mutations import CHAIN_MUTATIONS, MAKING_MUTATIONS, PAIR_MUTATIONS, Change, still_right
+from programs import Chain, changed_pair, making, pair
 from timing import interleaved, noise, ratio, shown, table
 
 import tracer
 
+
+def two_tensors() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(8), torch.randn(8, requires_grad=True)
+
+
 Make = Callable[[], tuple[Any, tuple[Any, ...]]]
 #: The name, what makes the function and its arguments, and the part of torch.compile's cost that is allowed.
 PROGRAMS: list[tuple[str, Make, float]] = [
-    ("two tensors", lambda: (pair, (torch.randn(8), torch.randn(8))), 1 / 10),
+    ("two tensors", lambda: (pair, two_tensors()), 1 / 10),
     ("10 Linear layers", lambda: (Chain(10), (torch.randn(4, 8),)), 1 / 3),
     ("50 Linear layers", lambda: (Chain(50), (torch.randn(4, 8),)), 1 / 2),
+]
+#: The programs whose results are looked at after a change: the timed ones, and two that the kinds of guard need.
+MUTATED: list[tuple[str, Make, dict[str, Change]]] = [
+    *((name, make, CHAIN_MUTATIONS if "Linear" in name else PAIR_MUTATIONS) for name, make, _ in PROGRAMS),
+    ("two tensors, one changed", lambda: (changed_pair, two_tensors()), PAIR_MUTATIONS),
+    ("making tensors", lambda: (making, two_tensors()), MAKING_MUTATIONS),
 ]
 
 
@@ -77,8 +88,8 @@ def main() -> int:
 def report_mutations() -> int:
     """Which results were stale; their number."""
     rows, stale = [], 0
-    for name, make, _ in PROGRAMS:
-        for kind, mutation in (PAIR_MUTATIONS if name == "two tensors" else CHAIN_MUTATIONS).items():
+    for name, make, mutations in MUTATED:
+        for kind, mutation in mutations.items():
             told = still_right(make, mutation)
             stale += told != "right"
             rows.append([kind, name, told])

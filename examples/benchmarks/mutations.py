@@ -32,8 +32,9 @@ def still_right(make: Callable[[], tuple[Any, Arguments]], change: Change) -> st
     plain, arguments = make()
     compiled = tracer.compile(copy.deepcopy(plain), backend="eager", inplace=isinstance(plain, nn.Module))
     for _ in range(2):
-        if not torch.equal(compiled(*arguments), plain(*arguments)):
-            return "WRONG before the change"
+        found, expected = (result_of(fn, copy.deepcopy(arguments)) for fn in (compiled, plain))
+        if found != expected:
+            return f"WRONG before the change: {found} for {expected}"
     with contextlib.ExitStack() as undo:
         expected = result_of(plain, change(plain, copy.deepcopy(arguments), undo))
     with contextlib.ExitStack() as undo:
@@ -99,22 +100,34 @@ PAIR_MUTATIONS: dict[str, Change] = {
     "shape": inputs(lambda a: (a[0].reshape(2, 4), a[1].reshape(2, 4))),
     "broadcast shape": inputs(lambda a: (a[0][:1], a[1])),
     "stride": inputs(lambda a: (a[0].repeat(2)[::2], a[1].reshape(4, 2).T.reshape(8))),
-    "requires_grad": inputs(lambda a: (a[0].clone().requires_grad_(), a[1])),
+    "requires_grad": inputs(lambda a: (a[0].detach(), a[1].detach())),
     "the same tensor twice": inputs(lambda a: (a[0], a[0])),
     "overlapping views": inputs(lambda a: (a[0][:6], a[0][2:])),
     "type of an argument": inputs(lambda a: (a[0], 3.0)),
     "subclass": inputs(lambda a: (a[0].as_subclass(Negated), a[1])),
-    "parameter": inputs(lambda a: (nn.Parameter(a[0]), a[1])),
     "default argument": changed_default,
     "argument given": inputs(lambda a: (*a, 4.0)),
     "global": changed_global,
     "no_grad": entering(torch.no_grad),
     "inference mode": entering(torch.inference_mode),
-    "autocast": entering(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
     "torch function mode": entering(Doubling),
-    "default device": entering(lambda: torch.device("meta")),
-    "conjugate bit": inputs(lambda a: (torch.complex(a[0], a[1]).conj(), a[1])),
+    "conjugate bit": inputs(lambda a: (torch.complex(a[0], a[1]).detach().conj(), a[1])),
     "meta device": inputs(lambda a: (a[0].to("meta"), a[1].to("meta"))),
+}
+
+
+def changed_dtype(fn: Any, arguments: Arguments, undo: contextlib.ExitStack) -> Arguments:
+    undo.callback(torch.set_default_dtype, torch.get_default_dtype())
+    torch.set_default_dtype(torch.float64)
+    return arguments
+
+
+MAKING_MUTATIONS: dict[str, Change] = {
+    "default device": entering(lambda: torch.device("meta")),
+    "default dtype": changed_dtype,
+    "autocast": entering(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
+    "no_grad": entering(torch.no_grad),
+    "shape": inputs(lambda a: (a[0][:4], a[1])),
 }
 
 
@@ -181,7 +194,6 @@ CHAIN_MUTATIONS: dict[str, Change] = {
     "input's shape": lambda m, a, undo: (a[0][:2],),
     "input's stride": lambda m, a, undo: (a[0].repeat(1, 2)[:, ::2],),
     "input's dtype": lambda m, a, undo: (a[0].double(),),
-    "input's requires_grad": lambda m, a, undo: (a[0].clone().requires_grad_(),),
     "no_grad": entering(torch.no_grad),
     "autocast": entering(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
 }
