@@ -147,7 +147,7 @@ def test_state_kept_by_tensor() -> None:
 
 
 def look_up(x: torch.Tensor, table: dict[Any, Any], seen: set[Any], thing: Thing) -> Any:
-    found = table[thing] if thing in table else None
+    found = table.get(thing), thing in table
     known = thing in seen
     seen.add(thing)
     return x * 2, found, known, {thing: 1}[thing], {(thing, 1): 2}[thing, 1]
@@ -155,6 +155,5 @@ def look_up(x: torch.Tensor, table: dict[Any, Any], seen: set[Any], thing: Thing
 
 def test_objects_as_keys() -> None:
     thing, other, x = Thing(), Thing(), torch.ones(2)
-    check_calls(
-        look_up, (x, {thing: 5}, {thing}, thing), (x, {thing: 5}, {thing}, other), (x, {other: 7, thing: 6}, set(), other)
-    )
+    calls = (x, {thing: 5}, {thing}, thing), (x, {thing: 5}, set(), other), (x, {other: 7, thing: 6}, set(), other)
+    check_calls(look_up, *calls)
