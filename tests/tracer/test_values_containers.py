@@ -420,6 +420,38 @@ list((1, 2))
 list("ab")
 list(5)
 [v for v in x]
+d.__len__()
+d.__contains__("a")
+d.__getitem__("zz")
+l.__setitem__(0, x)
+dict.get(d, "a")
+list.__len__(l)
+list.append(l, 5)
+dict.__contains__(d, "b")
+d.get == d.get
+d.get == d.pop
+l.append.__name__
+l.append.__self__ is l
+set.union({1}, {2})
+tuple.__contains__((1, 2), 2)
+list.__eq__(l, 5)
+str.join("-", ["a", "b"])
+int.__add__(1, 2)
+"%s and %s" % (l, {"a": 1})
+"%(a)s" % {"a": 1}
+~5
+x in [x]
+[x].index(x)
+list(map(len, ["a", [1], d]))
+sorted(d.items(), key=lambda i: str(i[0]))
+max(d.values(), key=str)
+{k: list(g) for k, g in [(1, (2, 3))]}
+(lambda *a, **k: (a, k))(*l, **o)
+type(iter(l)).__name__
+type(d.items()).__name__
+type(o.keys()).__name__
+type({}.__len__).__name__
+type([].append).__name__
 [t.item() if False else t for t in x]
 """.strip().splitlines()
 

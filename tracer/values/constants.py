@@ -11,7 +11,7 @@ import enum
 import operator
 from collections import OrderedDict
 from collections.abc import Callable
-from types import EllipsisType, FunctionType, MappingProxyType, NoneType, NotImplementedType
+from types import BuiltinMethodType, EllipsisType, FunctionType, MappingProxyType, NoneType, NotImplementedType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -112,10 +112,10 @@ class ConstantValue(Value):
         self.refuse(f"attribute .{name}")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        return call_pure(ctx, operator.getitem, self.as_python(ctx), key.as_python(ctx))
+        return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, key))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
-        return call_pure(ctx, operator.contains, self.as_python(ctx), item.as_python(ctx))
+        return call_pure(ctx, operator.contains, self.as_python(ctx), plain(ctx, item))
 
     def length(self, ctx: Context) -> Value:
         return call_pure(ctx, len, self.as_python(ctx))
@@ -130,6 +130,8 @@ class ConstantValue(Value):
     def unary(self, ctx: Context, op: str) -> Value:
         if self.source is not None and type(self.value) in NUMBERS and op != "~":
             return ConstantValue(UNARY[op](self.value), Operation(op, None, self.source))
+        if op == "~" and type(self.value) is bool:
+            self.refuse("~", "Python warns of it at each call")
         return call_pure(ctx, UNARY[op], self.as_python(ctx))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
@@ -170,6 +172,17 @@ class ConstantMethod(Value):
     def __init__(self, receiver: ConstantValue, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if isinstance(other, ConstantMethod) and other.name == self.name:
+            self.refuse("comparison")  # it goes by the identity of two constants
+        return None
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def python_type(self, ctx: Context) -> type:
+        return BuiltinMethodType
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "join" and len(args) == 1:
@@ -288,6 +301,10 @@ def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | 
     return ConstantValue(obj)
 
 
+_PLAIN_EXCEPTIONS = frozenset([
+    TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, OverflowError, StopIteration,
+    ArithmeticError, LookupError, RuntimeError, NotImplementedError, AssertionError, NameError,
+])  # fmt: skip
 #: how a pure function's result of this type becomes a value: maker(ctx, object, leaf); containers register here
 PYTHON_RESULTS: dict[type, Callable[[Context, Any, Callable[[Context, Any], Value]], Value]] = {}
 
@@ -297,6 +314,8 @@ def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: 
     try:
         result = function(*args, **kwargs)
     except Exception as error:
+        if type(error) not in _PLAIN_EXCEPTIONS:  # such as hold more than their arguments say
+            raise GraphBreak("exception of a builtin function", repr(error)) from error
         ctx.raise_(error)
     return from_python(ctx, result)
 

@@ -71,6 +71,14 @@ class NextMethod(Value):
         super().__init__()
         self.iterator = iterator
 
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if isinstance(other, NextMethod):
+            self.refuse("comparison")
+        return None
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs:
             self.refuse("call with arguments")

@@ -138,13 +138,15 @@ def view_items(ctx: Context, owner: Any, which: str) -> list[Value]:
 class DictIterator(PositionIterator):
     """An iterator over a dict or one of its views, forwards or backwards."""
 
-    __slots__ = ("backwards", "keys", "owner", "which")
+    __slots__ = ("backwards", "checked", "keys", "owner", "which")
 
     def __init__(self, ctx: Context, owner: Any, which: str, *, backwards: bool = False) -> None:
         super().__init__(())
         self.owner, self.which, self.backwards = owner, which, backwards
         #: the dict's keys when iteration began
         self.keys = list(owner.entries(ctx))
+        #: the last content that had just these keys
+        self.checked = owner.content
 
     def python_type(self, ctx: Context) -> type:
         plain: Any = OrderedDict() if issubclass(self.owner.python_type(ctx), OrderedDict) else {}
@@ -155,12 +157,8 @@ class DictIterator(PositionIterator):
         if self.content is None:
             return None
         entries = self.owner.entries(ctx)
-        if len(entries) != len(self.keys):
-            if issubclass(self.owner.python_type(ctx), OrderedDict):
-                self.refuse("next() after the dict was changed")
-            ctx.raise_(RuntimeError("dictionary changed size during iteration"))
-        if list(entries) != self.keys:
-            self.refuse("next() after the dict was changed")
+        if entries is not self.checked:
+            self._check(ctx, entries)
         if self.content == len(self.keys):
             ctx.change(self, None)
             return None
@@ -169,6 +167,15 @@ class DictIterator(PositionIterator):
         if self.which == "items":
             return TupleValue([entry.key, entry.item])
         return entry.key if self.which == "keys" else entry.item
+
+    def _check(self, ctx: Context, entries: dict[Hashable, Any]) -> None:
+        if len(entries) != len(self.keys):
+            if issubclass(self.owner.python_type(ctx), OrderedDict):
+                self.refuse("next() after the dict was changed")
+            ctx.raise_(RuntimeError("dictionary changed size during iteration"))
+        if list(entries) != self.keys:
+            self.refuse("next() after the dict was changed")
+        self.checked = entries
 
     def rebuilt(self, out: ExitWriter) -> str:
         if not self.owner.has_keys(self.keys):
