@@ -30,6 +30,9 @@ from .errors import GraphBreak, UserLine
 from .graph.capture import Capture
 from .originals import original_code, remember
 
+#: Serves a call that a slot makes: its entry, the slot itself, the arguments.
+Serve = Callable[["EntryState", FunctionType, tuple[Any, ...]], Any]
+
 
 class Helper:
     """What a slot's text calls when no region fits (`k_miss`), or when something raised. Holds its entry weakly.
@@ -40,14 +43,14 @@ class Helper:
 
     __slots__ = ("__weakref__", "_entry", "_serve", "_slot")
 
-    def __init__(self, entry: EntryState, serve: Callable[[EntryState, tuple[Any, ...]], Any]) -> None:
+    def __init__(self, entry: EntryState, serve: Serve) -> None:
         self._entry = weakref.ref(entry)
         self._slot = weakref.ref(entry.slot)
         self._serve = serve
 
     def __call__(self, *arguments: Any) -> Any:
-        entry = self._entry()
-        return None if entry is None or entry.slot is not self._slot() else self._serve(entry, arguments)
+        entry, slot = self._entry(), self._slot()
+        return None if entry is None or slot is None or entry.slot is not slot else self._serve(entry, slot, arguments)
 
     def __reduce__(self) -> Any:
         # A function pickled by value (cloudpickle) takes its slots along; on the other side they find no region.
@@ -175,7 +178,7 @@ class CodeState:
         self._original = weakref.ref(original)
         self._keep: CodeType | None = None
         self._arming = 0
-        self.name = original.co_qualname
+        self.name = original.co_qualname  # what messages call it
         self.filename = original.co_filename
         self.line = original.co_firstlineno
         self.globals = namespace

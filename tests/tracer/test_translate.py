@@ -210,6 +210,28 @@ class TestBreaks:
         assert torch.equal(next(function(x, 5)), x * 2)
         assert next(running) is x
 
+    def test_another_thread_grafts_anew_between_compile_and_run(self, world):
+        decoded = decode(plain.__code__)
+        store = next(i.unit for i in decoded.instructions if i.opname == "STORE_FAST")
+        made = world(doubling)
+        translator = made.runtime.translator
+        translator.grafter.watch = None  # the slot itself must miss
+        real = translator._compile
+
+        def overtaken(state, entry, slot, arguments):
+            region = real(state, entry, slot, arguments)
+            translator._compile = real
+            captured = doubling(made.requests[0], landing=store, scale=3, graph_break=GraphBreak("here"))
+            other = translator.maker.region(state, entry, captured, 0.0)
+            translator.grafter.put_in(state, entry, other, [])
+            assert entry.slot is not slot
+            return region
+
+        translator._compile = overtaken
+        function = made.compile(plain)
+        assert torch.equal(function(x, 5), x * 2)
+        assert torch.equal(function(x, 5), x * 3)
+
     def test_fullgraph_raises_and_tries_again_at_each_call(self, world):
         made = world(fails(GraphBreak("never", "details", "hint")))
         function = made.compile(plain, fullgraph=True)

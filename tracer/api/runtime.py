@@ -61,10 +61,10 @@ class Runtime:
 
     def uninstall(self) -> None:
         """Nothing of it is left: code objects, events, attributes. What was compiled is remembered, weakly."""
+        self._told_off = True  # who uninstalls knows
         self.translator.on = False
         with self.translator.at_rest(), self._lock:
             self.translator.grafter.watch = None
-            self._told_off = True  # who uninstalls knows
             self._disarm_all()
             if self._starts is not None:
                 self._starts.close()
@@ -148,7 +148,7 @@ class Runtime:
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
-            self.adopt(compiled.private, options)
+            self.adopt(compiled.private, options).name = f"{type(model).__qualname__}.__call__"
             if self._armed:
                 compiled.put()
 

@@ -11,11 +11,10 @@ from rewriter.graft import graft
 from rewriter.text import compile_slot
 
 from .. import emit
-from ..cache import CodeState, EntryState, Helper, Region, go_on
+from ..cache import CodeState, EntryState, Helper, Region, Serve, go_on
 from ..originals import original_code
 from .places import first_enterable
 
-Serve = Callable[[EntryState, tuple[Any, ...]], Any]
 #: Tells a watcher of the starts of a code object.
 Watch = Callable[[CodeType, Callable[[CodeType, FrameType], bool]], None]
 

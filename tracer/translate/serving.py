@@ -129,14 +129,17 @@ class Translator:
             return True
         entry.reached += 1
         self.counters.add("misses")
-        if self._compile(state, entry, arguments) is None:
+        if self._compile(state, entry, entry.slot, arguments) is None:
             # The entry comes next, with the same arguments; it need not try the same once more.
             self.counters.add("fallbacks")
             entry.tried[threading.get_ident()] = tuple(map(id, arguments))
         return bool(entry.regions) or entry.dead
 
-    def miss(self, entry: EntryState, arguments: tuple[Any, ...]) -> Any:
-        """`k_miss`: no region of this entry fits. Compile one and run it, or None."""
+    def miss(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> Any:
+        """`k_miss`: no region of this entry fits. Compile one and run it, or None.
+
+        It is run by the slot that was called: another thread may meanwhile have given the entry one for a later graft.
+        """
         state = entry.state
         if state is None:
             return None
@@ -151,23 +154,25 @@ class Translator:
             return None
         entry.reached += 1
         self.counters.add("misses")
-        if self._compile(state, entry, arguments) is None:
+        if self._compile(state, entry, slot, arguments) is None:
             self.counters.add("fallbacks")
             return None
         entry.trying[thread] = key
         try:
-            return entry.slot(*arguments)
+            return slot(*arguments)
         finally:
             entry.trying.pop(thread, None)
 
-    def _compile(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> Region | None:
+    def _compile(
+        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+    ) -> Region | None:
         if entry.dead or entry.reached < self.settings.compile_after or self._depth_held_off() > 0:
             return None
         if not self._take_lock(blocking=False):
             return None
         try:
-            if not self.on or state.entries.get(entry.index) is not entry:  # another thread has just put all back
-                return None
+            if not self.on or state.entries.get(entry.index) is not entry or entry.slot is not slot:
+                return None  # another thread has just put all back, or grafted anew
             if self._at_limit(state, entry, arguments):
                 return None
             return self._region(state, entry, arguments)
@@ -248,7 +253,7 @@ class Translator:
         return True
 
     # what goes wrong ------------------------------------------------------------------------------------------------
-    def graph_failed(self, entry: EntryState, arguments: tuple[Any, ...]) -> None:
+    def graph_failed(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
         """`k_failed`: a graph raised before anything was changed; the original bytecode runs from the entry.
 
         It raises at its own line if the user's data are to blame, so the region stays, unless that goes on.
@@ -270,7 +275,7 @@ class Translator:
             finally:
                 self._let_go()
 
-    def guard_raised(self, entry: EntryState, arguments: tuple[Any, ...]) -> None:
+    def guard_raised(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
         """`k_raised`: a guard raised, which counts as a miss; none should."""
         _, error = arguments
         self.counters.add("guard_errors")
