@@ -9,7 +9,7 @@ from ..sources import Attr, Source
 from .base import Value, wraps
 from .builtin_registry import builtin_class_method
 from .lookup import class_attribute, find, get_from_instance
-from .sequences import TupleValue, build_tuple, structure_fields
+from .tuples import TupleValue, build_tuple, structure_fields
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
