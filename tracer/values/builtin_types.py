@@ -14,8 +14,9 @@ from .base import Value
 from .builtin_functions import as_text
 from .builtin_registry import builtin, builtin_class_method
 from .constants import ConstantValue, call_pure, constant, traced
+from .dict_kinds import DefaultDictValue, OrderedDictValue, from_keys
 from .functions import PartialValue
-from .mappings import DefaultDictValue, DictValue, OrderedDictValue, from_keys, new_dict, update
+from .mappings import DictValue, new_dict, update
 from .pure_functions import known, pure
 from .sequences import ListValue, SliceValue, TupleValue
 from .sets import set_from

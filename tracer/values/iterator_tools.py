@@ -12,15 +12,11 @@ from .constants import ConstantValue, constant
 from .iterators import Combined, Filter, Map, iterator_of
 from .operations import binary
 from .sequences import TupleValue
-from .stepping import IteratorValue, PositionIterator, stepped
+from .stepping import IteratorValue, stepped
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
-
-#: more results of product() and its kin than this are not listed at capture
-MAX_RESULTS = 20_000
-
 
 def is_none(ctx: Context, value: Value | None) -> bool:
     if value is None:
@@ -367,25 +363,6 @@ class Cycle(IteratorValue):
         return f"{out.hold(stepped)}({cycle}({out.hold(itertools.chain)}({items}, {inner})), {len(seen)})"
 
 
-class Listed(PositionIterator):
-    """product, permutations, combinations: all results follow from what was read when it was made."""
-
-    __slots__ = ("arguments", "cls")
-
-    def __init__(self, cls: Any, pools: list[tuple[Value, ...]], arguments: str, results: Iterable[Any]) -> None:
-        super().__init__([TupleValue(result) for result in results])
-        self.cls = cls
-        self.arguments = (pools, arguments)
-
-    def python_type(self, ctx: Context) -> type:
-        return self.cls
-
-    def rebuilt(self, out: ExitWriter) -> str:
-        pools, arguments = self.arguments
-        inner = ", ".join(out.text(TupleValue(pool)) for pool in pools)
-        return f"{out.hold(self.cls)}({inner}{arguments})"
-
-
 # making them --------------------------------------------------------------------------------------------------------
 @builtin(itertools.chain)
 def chain(ctx: Context, *iterables: Value) -> Value:
@@ -399,7 +376,7 @@ def chain_from_iterable(ctx: Context, iterable: Value, /) -> Value:
 
 @builtin(itertools.repeat)
 def repeat(ctx: Context, object: Value, times: Value | None = None) -> Value:
-    return ctx.born(Repeat(object, None if times is None else _integer(ctx, times)))
+    return ctx.born(Repeat(object, None if times is None else integer(ctx, times)))
 
 
 @builtin(itertools.count)
@@ -411,7 +388,7 @@ def count(ctx: Context, start: Value | None = None, step: Value | None = None) -
     return ctx.born(Count(*parts))
 
 
-def _integer(ctx: Context, value: Value) -> int:
+def integer(ctx: Context, value: Value) -> int:
     real = ctx.real(value)
     if not isinstance(real, ConstantValue) or not isinstance(real.value, int):
         real.refuse("use as a count")
@@ -422,7 +399,7 @@ def _integer(ctx: Context, value: Value) -> int:
 def islice(ctx: Context, iterable: Value, first: Value, /, *rest: Value) -> Value:
     if len(rest) > 2:
         ctx.real(iterable).refuse("islice() with these arguments")
-    bounds = [None if is_none(ctx, v) else _integer(ctx, v) for v in (first, *rest)]
+    bounds = [None if is_none(ctx, v) else integer(ctx, v) for v in (first, *rest)]
     start, stop, step = (0, bounds[0], 1) if not rest else (bounds[0] or 0, bounds[1], [*bounds, None][2])
     step = 1 if step is None else step
     if start < 0 or (stop is not None and stop < 0) or step < 1:
@@ -467,51 +444,6 @@ def cycle(ctx: Context, iterable: Value, /) -> Value:
     return ctx.born(Cycle(iterator_of(ctx, iterable)))
 
 
-def _pool(ctx: Context, value: Value) -> tuple[Value, ...]:
-    return tuple(ctx.real(value).unpack(ctx))
-
-
-def _listed(ctx: Context, cls: Any, pools: list[tuple[Value, ...]], arguments: str, results: Iterable[Any]) -> Value:
-    found = list(itertools.islice(results, MAX_RESULTS + 1))
-    if len(found) > MAX_RESULTS:
-        ctx.spend(1 << 60)
-    ctx.spend(len(found))
-    return ctx.born(Listed(cls, pools, arguments, found))
-
-
-@builtin(itertools.product)
-def product(ctx: Context, *iterables: Value, repeat: Value | None = None) -> Value:
-    pools = [_pool(ctx, value) for value in iterables]
-    times = 1 if repeat is None else _integer(ctx, repeat)
-    if times < 0:
-        ctx.real(repeat or constant(0)).refuse("product() repeated")
-    return _listed(ctx, itertools.product, pools, f", repeat={times}" if pools else f"repeat={times}",
-                   itertools.product(*pools, repeat=times))  # fmt: skip
-
-
-@builtin(itertools.permutations)
-def permutations(ctx: Context, iterable: Value, r: Value | None = None) -> Value:
-    pool = _pool(ctx, iterable)
-    length = len(pool) if is_none(ctx, r) else _integer(ctx, r or constant(None))
-    if length < 0:
-        ctx.real(iterable).refuse("permutations() of this length")
-    return _listed(ctx, itertools.permutations, [pool], f", {length}", itertools.permutations(pool, length))
-
-
-def _combinations(cls: Any) -> None:
-    def handler(ctx: Context, iterable: Value, r: Value) -> Value:
-        pool, length = _pool(ctx, iterable), _integer(ctx, r)
-        if length < 0:
-            ctx.real(iterable).refuse("combinations() of this length")
-        return _listed(ctx, cls, [pool], f", {length}", cls(pool, length))
-
-    builtin(cls)(handler)
-
-
-for _cls in (itertools.combinations, itertools.combinations_with_replacement):
-    _combinations(_cls)
-
-
 class Batched(Combined):
     """itertools.batched (3.12), whose `strict` (3.13) is left to CPython."""
 
@@ -537,7 +469,7 @@ if Batched.cls is not type(None):
 
     @builtin(Batched.cls)
     def batched(ctx: Context, iterable: Value, n: Value) -> Value:
-        size = _integer(ctx, n)
+        size = integer(ctx, n)
         if size < 1:
             ctx.real(iterable).refuse("batched() of this size")
         return ctx.born(Batched([iterator_of(ctx, iterable)], size))

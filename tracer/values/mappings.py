@@ -6,16 +6,15 @@ overlay: what was set, and what was deleted, in the order in which it happened.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..guards import MISSING, Kind
-from ..sources import Call, Index, Source
+from ..sources import Index, Source
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import PYTHON_RESULTS, ConstantValue, constant
+from .constants import PYTHON_RESULTS, constant
 from .generators import GeneratorValue
 from .hashing import from_outside, hash_key, holds_object, is_known, item_source, own_key, raise_key_error
 from .operations import equal
@@ -314,7 +313,8 @@ class DictValue(MappingValue):
         return constant(None)
 
     def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
-        return from_keys(ctx, self.builtin, items, value)
+        item = constant(None) if value is None else value
+        return new_dict(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
 
     # the way out ----------------------------------------------------------------------------------------------------
     def reconstruct(self, out: ExitWriter) -> str:
@@ -375,103 +375,6 @@ def _difference(target: str, original: Entries, content: Entries, out: ExitWrite
             yield f"{target}[{out.text(entry.key)}] = {out.text(entry.item)}"
 
 
-class OrderedDictValue(DictValue):
-    """A collections.OrderedDict."""
-
-    __slots__ = ()
-
-    kind = "OrderedDict"
-    builtin = OrderedDict
-
-    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
-        result = ctx.born(OrderedDictValue({}))
-        for mapping in (left, right):
-            update(ctx, result, mapping)
-        return result
-
-    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
-
-    def _equals(self, ctx: Context, other: MappingValue) -> bool:
-        same = super()._equals(ctx, other)
-        return same and (not isinstance(other, OrderedDictValue) or list(self.entries(ctx)) == list(other.entries(ctx)))
-
-    def method_copy(self, ctx: Context) -> Value:
-        return ctx.born(OrderedDictValue(_entries(ctx, self.pairs(ctx))))
-
-    def method_popitem(self, ctx: Context, last: Value | None = None, **named: Value) -> Value:
-        if set(named) - {"last"}:
-            self.refuse("popitem() with these arguments")
-        last = named.get("last", last)
-        at = -1 if last is None or ctx.real(last).truth(ctx) else 0
-        return self._pop_at(ctx, at, "dictionary is empty")
-
-    def method_move_to_end(self, ctx: Context, key: Value, last: Value | None = None, **named: Value) -> Value:
-        if set(named) - {"last"}:
-            self.refuse("move_to_end() with these arguments")
-        last = named.get("last", last)
-        real_key = hash_key(ctx, key)
-        content = dict(self.entries(ctx))
-        if real_key not in content:
-            raise_key_error(ctx, key, OrderedDict[Any, Any]().move_to_end)
-        entry = content.pop(real_key)
-        # Another Entry with another key value: a key that only kept its place is told by its value.
-        if last is None or ctx.real(last).truth(ctx):
-            content[real_key] = entry
-        else:
-            content = {real_key: entry, **content}
-        ctx.change(self, content)
-        return constant(None)
-
-
-class DefaultDictValue(DictValue):
-    """A collections.defaultdict."""
-
-    __slots__ = ("factory",)
-
-    kind = "defaultdict"
-    builtin = defaultdict
-
-    def __init__(self, factory: Value, entries: Entries, source: Source | None = None, base: Any = None) -> None:
-        super().__init__(entries, source, base)
-        self.factory = factory
-
-    def missing(self, ctx: Context, key: Value) -> Value:
-        factory = ctx.real(self.factory)
-        if isinstance(factory, ConstantValue) and factory.value is None:
-            raise_key_error(ctx, key)
-        value = factory.call(ctx, [], {})
-        self.setitem(ctx, key, value)
-        return value
-
-    def getattr(self, ctx: Context, name: str) -> Value:
-        return self.factory if name == "default_factory" else super().getattr(ctx, name)
-
-    def _as_type(self, pairs: list[tuple[Any, Any]]) -> Any:
-        self.refuse("python value")
-
-    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
-        result = ctx.born(DefaultDictValue(self.factory, {}))
-        for mapping in (left, right):
-            update(ctx, result, mapping)
-        return result
-
-    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
-
-    def method_copy(self, ctx: Context) -> Value:
-        return ctx.born(DefaultDictValue(self.factory, _entries(ctx, self.pairs(ctx))))
-
-    def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
-        self.refuse("fromkeys()")
-
-    def empty_text(self, out: ExitWriter) -> str:
-        return f"{out.hold(defaultdict)}({out.text(self.factory)})"
-
-    def full_text(self, out: ExitWriter, items: str) -> str:
-        return f"{out.hold(defaultdict)}({out.text(self.factory)}, {items})"
-
-
 class MappingProxyValue(MappingValue):
     """A read-only view of a dict."""
 
@@ -488,7 +391,7 @@ class MappingProxyValue(MappingValue):
 
 
 # making dicts -------------------------------------------------------------------------------------------------------
-def _entries(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> Entries:
+def entries_of(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> Entries:
     entries: Entries = {}
     for key_value, item in pairs:
         key = hash_key(ctx, key_value)
@@ -499,7 +402,7 @@ def _entries(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> Entries:
 
 def new_dict(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> DictValue:
     """A new dict; a key that comes twice keeps its first place and takes its last value."""
-    return ctx.born(DictValue(_entries(ctx, pairs)))
+    return ctx.born(DictValue(entries_of(ctx, pairs)))
 
 
 def string_items(ctx: Context, value: Value) -> dict[str, Value]:
@@ -532,34 +435,10 @@ def update(ctx: Context, target: DictValue, other: Value) -> None:
         target.setitem(ctx, parts[0], parts[1])
 
 
-def from_keys(ctx: Context, cls: type, items: Value, value: Value | None) -> Value:
-    """`cls.fromkeys(items, value)`"""
-    item = constant(None) if value is None else value
-    entries = _entries(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
-    return ctx.born(OrderedDictValue(entries) if cls is OrderedDict else DictValue(entries))
-
-
 @wraps(dict)
 def build_dict(ctx: Context, obj: dict[Any, Any], source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, dict)
     return DictValue({}, source, obj)
-
-
-@wraps(OrderedDict)
-def build_ordered_dict(ctx: Context, obj: OrderedDict[Any, Any], source: Source) -> Value:
-    ctx.guard(Kind.TYPE, source, OrderedDict)
-    return OrderedDictValue({}, source, obj)
-
-
-@wraps(defaultdict)
-def build_default_dict(ctx: Context, obj: defaultdict[Any, Any], source: Source) -> Value:
-    ctx.guard(Kind.TYPE, source, defaultdict)
-    factory = ctx.wrap(obj.default_factory, Call(ctx.hold(factory_of), (source,)))
-    return DefaultDictValue(factory, {}, source, obj)
-
-
-def factory_of(mapping: defaultdict[Any, Any]) -> Any:
-    return mapping.default_factory
 
 
 @wraps(MappingProxyType)

@@ -1,0 +1,141 @@
+"""Ordered and default dicts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ..guards import Kind
+from ..sources import Call, Source
+from .base import Value, wraps
+from .constants import ConstantValue, constant
+from .hashing import hash_key, raise_key_error
+from .mappings import DictValue, Entries, MappingValue, entries_of, update
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+
+
+class OrderedDictValue(DictValue):
+    """A collections.OrderedDict."""
+
+    __slots__ = ()
+
+    kind = "OrderedDict"
+    builtin = OrderedDict
+
+    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
+        result = ctx.born(OrderedDictValue({}))
+        for mapping in (left, right):
+            update(ctx, result, mapping)
+        return result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
+
+    def _equals(self, ctx: Context, other: MappingValue) -> bool:
+        same = super()._equals(ctx, other)
+        return same and (not isinstance(other, OrderedDictValue) or list(self.entries(ctx)) == list(other.entries(ctx)))
+
+    def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
+        return from_keys(ctx, OrderedDict, items, value)
+
+    def method_copy(self, ctx: Context) -> Value:
+        return ctx.born(OrderedDictValue(entries_of(ctx, self.pairs(ctx))))
+
+    def method_popitem(self, ctx: Context, last: Value | None = None, **named: Value) -> Value:
+        if set(named) - {"last"}:
+            self.refuse("popitem() with these arguments")
+        last = named.get("last", last)
+        at = -1 if last is None or ctx.real(last).truth(ctx) else 0
+        return self._pop_at(ctx, at, "dictionary is empty")
+
+    def method_move_to_end(self, ctx: Context, key: Value, last: Value | None = None, **named: Value) -> Value:
+        if set(named) - {"last"}:
+            self.refuse("move_to_end() with these arguments")
+        last = named.get("last", last)
+        real_key = hash_key(ctx, key)
+        content = dict(self.entries(ctx))
+        if real_key not in content:
+            raise_key_error(ctx, key, OrderedDict[Any, Any]().move_to_end)
+        entry = content.pop(real_key)
+        # Another Entry with another key value: a key that only kept its place is told by its value.
+        if last is None or ctx.real(last).truth(ctx):
+            content[real_key] = entry
+        else:
+            content = {real_key: entry, **content}
+        ctx.change(self, content)
+        return constant(None)
+
+
+class DefaultDictValue(DictValue):
+    """A collections.defaultdict."""
+
+    __slots__ = ("factory",)
+
+    kind = "defaultdict"
+    builtin = defaultdict
+
+    def __init__(self, factory: Value, entries: Entries, source: Source | None = None, base: Any = None) -> None:
+        super().__init__(entries, source, base)
+        self.factory = factory
+
+    def missing(self, ctx: Context, key: Value) -> Value:
+        factory = ctx.real(self.factory)
+        if isinstance(factory, ConstantValue) and factory.value is None:
+            raise_key_error(ctx, key)
+        value = factory.call(ctx, [], {})
+        self.setitem(ctx, key, value)
+        return value
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        return self.factory if name == "default_factory" else super().getattr(ctx, name)
+
+    def _as_type(self, pairs: list[tuple[Any, Any]]) -> Any:
+        self.refuse("python value")
+
+    def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
+        result = ctx.born(DefaultDictValue(self.factory, {}))
+        for mapping in (left, right):
+            update(ctx, result, mapping)
+        return result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self.joined(ctx, other, self) if op == "|" and isinstance(other, DictValue) else None
+
+    def method_copy(self, ctx: Context) -> Value:
+        return ctx.born(DefaultDictValue(self.factory, entries_of(ctx, self.pairs(ctx))))
+
+    def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
+        self.refuse("fromkeys()")
+
+    def empty_text(self, out: ExitWriter) -> str:
+        return f"{out.hold(defaultdict)}({out.text(self.factory)})"
+
+    def full_text(self, out: ExitWriter, items: str) -> str:
+        return f"{out.hold(defaultdict)}({out.text(self.factory)}, {items})"
+
+
+def from_keys(ctx: Context, cls: type, items: Value, value: Value | None) -> Value:
+    """`cls.fromkeys(items, value)`"""
+    item = constant(None) if value is None else value
+    entries = entries_of(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
+    return ctx.born(OrderedDictValue(entries) if cls is OrderedDict else DictValue(entries))
+
+
+@wraps(OrderedDict)
+def build_ordered_dict(ctx: Context, obj: OrderedDict[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, OrderedDict)
+    return OrderedDictValue({}, source, obj)
+
+
+@wraps(defaultdict)
+def build_default_dict(ctx: Context, obj: defaultdict[Any, Any], source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, defaultdict)
+    factory = ctx.wrap(obj.default_factory, Call(ctx.hold(factory_of), (source,)))
+    return DefaultDictValue(factory, {}, source, obj)
+
+
+def factory_of(mapping: defaultdict[Any, Any]) -> Any:
+    return mapping.default_factory
