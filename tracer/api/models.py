@@ -19,6 +19,10 @@ from ..originals import plain_copy
 from ..torch_private import COMPILED_CALL, module_call_impl
 
 
+#: The dicts and sets that every module has for itself.
+_OWN = frozenset(name for name, value in vars(torch.nn.Module()).items() if type(value) in (dict, OrderedDict, set))
+
+
 class CompiledCall:
     """What stands in a model's `_compiled_call_impl`: a private copy of `_call_impl`, called with the model.
 
@@ -82,8 +86,6 @@ def copy_module(model: torch.nn.Module) -> torch.nn.Module:
     cls: Any = type(model)
     copy: torch.nn.Module = cls.__new__(cls)
     for name, value in model.__dict__.items():
-        if type(value) in (dict, OrderedDict, set) and name.startswith("_"):
-            value = value.copy()
-        copy.__dict__[name] = value
+        copy.__dict__[name] = value.copy() if name in _OWN else value
     copy.__dict__.pop(COMPILED_CALL, None)
     return copy
