@@ -18,7 +18,6 @@ import torch
 from ..originals import plain_copy
 from ..torch_private import COMPILED_CALL, module_call_impl
 
-
 #: The dicts and sets that every module has for itself.
 _OWN = frozenset(name for name, value in vars(torch.nn.Module()).items() if type(value) in (dict, OrderedDict, set))
 
