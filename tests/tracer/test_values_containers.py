@@ -733,6 +733,35 @@ PROGRAMS = {
             d.setdefault("all", []).append(v)
         r.append(d["all"])
     """,
+    "what happened before an error stays": """
+        def items(log, *values):
+            for v in values:
+                log.append(v)
+                yield v
+        log = []
+        for act in (
+            lambda: sum(items(log, 1, 2, "a", 3)),
+            lambda: max(items(log, 1, "a", 3)),
+            lambda: min(items(log, 1, 5, "a", 3), key=lambda v: v + 0),
+            lambda: sorted(items(log, 1, "a", 3)),
+            lambda: s.update(items(log, 11, [2], 3)),
+            lambda: s.difference_update(items(log, 11, {2}, 3)),
+            lambda: s.intersection_update(items(log, 11, {2}, 3)),
+            lambda: l.extend(items(log, 11, l.nothing, 3)),
+            lambda: d.update(items(log, (1, 2), ([3], 4), (5, 6))),
+            lambda: any(items(log, 0, 1, 2)),
+            lambda: all(items(log, 1, 0, 2)),
+            lambda: functools.reduce(operator.add, items(log, 1, "a", 3)),
+            lambda: dict(items(log, (1, 2), ([3], 4), (5, 6))),
+            lambda: 2 in iter([1, 2, 3]),
+            lambda: l.sort(),
+        ):
+            try:
+                r.append(act())
+            except Exception as e:
+                r.append((type(e).__name__, e.args))
+        r.append([log, sorted(s)])
+    """,
     "identity": """
         a, b = [1], [1]
         r.append([a is b, a is a, d is d, None is None, x is x, l is not s, () is ()])

@@ -7,6 +7,7 @@ import builtins
 import functools
 import sys
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +25,7 @@ from .lookup import class_attribute
 from .pure_functions import known, pure
 from .sequences import ListValue, sorted_values
 from .sets import SetValue
+from .stepping import each
 from .tensors import TensorValue, call_graph
 
 if TYPE_CHECKING:
@@ -206,42 +208,40 @@ def all_(ctx: Context, iterable: Value, /) -> Value:
 
 
 def _found(ctx: Context, iterable: Value, wanted: bool) -> bool:
-    real = ctx.real(iterable)
-    if isinstance(real, SetValue):
-        return any(ctx.real(item).truth(ctx) == wanted for item in real.in_any_order(ctx))
-    iterator = iterator_of(ctx, real)
-    while (item := iterator.next(ctx)) is not None:
-        ctx.spend(1)
-        if ctx.real(item).truth(ctx) == wanted:
-            return True
-    return False
-
-
-def items_in_any_order(ctx: Context, iterable: Value) -> list[Value]:
-    """All items, for something that gives the same for a set in every order."""
-    real = ctx.real(iterable)
-    return real.in_any_order(ctx) if isinstance(real, SetValue) else real.unpack(ctx)
+    return any(item.truth(ctx) == wanted for item in _each_in_any_order(ctx, iterable))
 
 
 @builtin(sum)
 def sum_(ctx: Context, iterable: Value, /, start: Value | None = None) -> Value:
-    items = items_in_any_order(ctx, iterable)
     total = constant(0) if start is None else ctx.real(start)
     if isinstance(total, ConstantValue) and isinstance(total.value, (str, bytes)):
         total.refuse("sum()")
-    reals = [total, *(ctx.real(item) for item in items)]
-    numbers = next((i for i, real in enumerate(reals) if not _is_number(real)), len(reals))
-    if any(type(real.value) in (float, complex) for real in reals[:numbers] if isinstance(real, ConstantValue)):
-        # CPython sums floats with a compensation of its own, up to the first item that is no number.
-        plain_numbers = [real.as_python(ctx) for real in reals[:numbers]]
-        total, items = call_pure(ctx, sum, plain_numbers[1:], plain_numbers[0]), items[numbers - 1 :]
-    for item in items:
+    #: as long as there are only numbers; CPython sums floats with a compensation of its own up to the first other item
+    numbers: list[Value] | None = [total] if _is_number(total) else None
+    for item in _each_in_any_order(ctx, iterable):
+        if numbers is not None and _is_number(item):
+            numbers.append(item)
+            continue
+        if numbers is not None:
+            total, numbers = _sum_of_numbers(ctx, numbers), None
         total = operations.binary(ctx, "+", total, item)
-    return total
+    return total if numbers is None else _sum_of_numbers(ctx, numbers)
 
 
-def _unpacked(ctx: Context, iterable: Value) -> list[Value]:
-    return ctx.real(iterable).unpack(ctx)
+def _sum_of_numbers(ctx: Context, numbers: list[Value]) -> Value:
+    if any(type(number.value) in (float, complex) for number in numbers if isinstance(number, ConstantValue)):
+        start, *rest = [number.as_python(ctx) for number in numbers]
+        return call_pure(ctx, sum, rest, start)
+    return functools.reduce(lambda total, number: operations.binary(ctx, "+", total, number), numbers)
+
+
+def _each_in_any_order(ctx: Context, iterable: Value) -> Iterator[Value]:
+    """The items, for something that gives the same for a set in every order."""
+    real = ctx.real(iterable)
+    if isinstance(real, SetValue):
+        yield from map(ctx.real, real.in_any_order(ctx))
+    else:
+        yield from each(ctx, real)
 
 
 def _is_number(value: Value) -> bool:
@@ -252,18 +252,18 @@ def _extreme(name: str, sign: str) -> None:
     def handler(ctx: Context, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         if not args or (len(args) > 1 and default is not None):
             raise GraphBreak("call with wrong arguments", f"{name}()", "")
-        take = items_in_any_order if is_none(ctx, key) else _unpacked
-        items = list(args) if len(args) > 1 else take(ctx, args[0])
-        if not items:
-            if default is None:
-                ctx.raise_(ValueError(f"{name}() {_EMPTY}"))
-            return default
-        keys = items if is_none(ctx, key) else [ctx.real(key).call(ctx, [i], {}) for i in items]  # type: ignore[arg-type]
-        best = 0
-        for i in range(1, len(items)):
-            if ctx.real(operations.compare(ctx, sign, keys[i], keys[best])).truth(ctx):
-                best = i
-        return items[best]
+        function = None if key is None or is_none(ctx, key) else ctx.real(key)
+        take = _each_in_any_order if function is None else each
+        best: tuple[Value, Value] | None = None
+        for item in args if len(args) > 1 else take(ctx, args[0]):
+            rank = item if function is None else function.call(ctx, [item], {})
+            if best is None or ctx.real(operations.compare(ctx, sign, rank, best[0])).truth(ctx):
+                best = rank, item
+        if best is not None:
+            return best[1]
+        if default is None:
+            ctx.raise_(ValueError(f"{name}() {_EMPTY}"))
+        return default
 
     builtin(getattr(builtins, name))(handler)
 
@@ -279,7 +279,7 @@ _extreme("max", ">")
 
 @builtin(sorted)
 def sorted_(ctx: Context, iterable: Value, /, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    items = items_in_any_order(ctx, iterable) if is_none(ctx, key) else _unpacked(ctx, iterable)
+    items = (_each_in_any_order if is_none(ctx, key) else each)(ctx, iterable)
     return ctx.born(ListValue(sorted_values(ctx, tuple(items), key, reverse)))
 
 

@@ -11,6 +11,7 @@ from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .hashing import hash_key, raise_key_error
 from .mappings import DictValue, Entries, MappingValue, entries_of, update
+from .stepping import each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -120,7 +121,7 @@ class DefaultDictValue(DictValue):
 def from_keys(ctx: Context, cls: type, items: Value, value: Value | None) -> Value:
     """`cls.fromkeys(items, value)`"""
     item = constant(None) if value is None else value
-    entries = entries_of(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
+    entries = entries_of(ctx, ((key, item) for key in each(ctx, items)))
     return ctx.born(OrderedDictValue(entries) if cls is OrderedDict else DictValue(entries))
 
 

@@ -21,7 +21,7 @@ from .operations import equal
 from .sequences import SequenceValue, TupleValue
 from .set_history import Element, History, Made, keys
 from .sets import SetValue, new_set
-from .stepping import IteratorValue
+from .stepping import IteratorValue, each
 from .tensors import to_graph
 from .views import DictIterator, DictView
 
@@ -314,7 +314,7 @@ class DictValue(MappingValue):
 
     def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
         item = constant(None) if value is None else value
-        return new_dict(ctx, [(key, item) for key in ctx.real(items).unpack(ctx)])
+        return new_dict(ctx, ((key, item) for key in each(ctx, items)))
 
     # the way out ----------------------------------------------------------------------------------------------------
     def reconstruct(self, out: ExitWriter) -> str:
@@ -428,7 +428,7 @@ def update(ctx: Context, target: DictValue, other: Value) -> None:
         return
     if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
         real.refuse("update() of a dict")  # an object with a `keys` method would be asked for its keys
-    for pair in real.unpack(ctx):
+    for pair in each(ctx, real):
         parts = ctx.real(pair).unpack(ctx)
         if len(parts) != 2:
             real.refuse("update() of a dict with items that are no pairs")

@@ -14,7 +14,7 @@ from .builtin_methods import MethodsByName
 from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant
 from .hashing import from_outside, hash_key, holds_object, is_known, own_key, raise_key_error
 from .set_history import IN_PLACE, Element, Held, History, Made, Outside
-from .stepping import PositionIterator
+from .stepping import PositionIterator, each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -253,10 +253,12 @@ class SetValue(MethodsByName, Mutable):
         return constant(None)
 
     def method_discard(self, ctx: Context, item: Value) -> Value:
-        key = self._lookup_key(ctx, item)
+        self._discard(ctx, self._lookup_key(ctx, item), item)
+        return constant(None)
+
+    def _discard(self, ctx: Context, key: Hashable, item: Value) -> None:
         if key in self.content.members if self.base is None else self.content.members.get(key, self) is not None:
             self.take(ctx, key, item)
-        return constant(None)
 
     def method_remove(self, ctx: Context, item: Value) -> Value:
         key = self._lookup_key(ctx, item)
@@ -284,18 +286,24 @@ class SetValue(MethodsByName, Mutable):
         return constant(None)
 
     def method_update(self, ctx: Context, *others: Value) -> Value:
-        if self.base is not None:  # element by element, so that the set need not be read
-            for other in others:
-                for element in _elements(ctx, other):
-                    self.put(ctx, element.value)
-            return constant(None)
         for other in others:
-            self.step(ctx, IN_PLACE["update"], operand(ctx, other))
+            real = ctx.real(other)
+            if _is_taken_as_a_whole(real) and self.base is None:
+                self.step(ctx, IN_PLACE["update"], operand(ctx, real))
+                continue
+            # One by one, as CPython does: what went in before one that is unhashable stays in.
+            for item in each(ctx, real):
+                self.put(ctx, item)
         return constant(None)
 
     def method_difference_update(self, ctx: Context, *others: Value) -> Value:
         for other in others:
-            self.step(ctx, IN_PLACE["difference_update"], operand(ctx, other))
+            real = ctx.real(other)
+            if _is_taken_as_a_whole(real):
+                self.step(ctx, IN_PLACE["difference_update"], operand(ctx, real))
+                continue
+            for item in each(ctx, real):
+                self._discard(ctx, hash_key(ctx, item), item)
         return constant(None)
 
     def method_intersection_update(self, ctx: Context, *others: Value) -> Value:
@@ -413,8 +421,13 @@ def operand(ctx: Context, value: Value) -> History:
     return Made(set_history.listed, tuple(_elements(ctx, real)))
 
 
+def _is_taken_as_a_whole(value: Value) -> bool:
+    """A set, or a dict: CPython merges their tables, where any other iterable is iterated."""
+    return isinstance(value, SetValue) or (hasattr(value, "set_operand") and isinstance(value, Mutable))
+
+
 def _elements(ctx: Context, value: Value) -> list[Element]:
-    return [Element(hash_key(ctx, item), item) for item in ctx.real(value).unpack(ctx)]
+    return [Element(hash_key(ctx, item), item) for item in each(ctx, value)]
 
 
 def keys_of(ctx: Context, value: Value) -> Mapping[Hashable, Value]:

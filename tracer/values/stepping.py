@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .base import Mutable, Value
+from .operations import equal
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -34,6 +35,14 @@ def exhausted(iterator: Any) -> Any:
     return iterator
 
 
+def each(ctx: Context, iterable: Value) -> Iterator[Value]:
+    """The items, each fetched when it is asked for: what fetching and using them does happens in turn."""
+    iterator = ctx.real(ctx.real(iterable).iterate(ctx))
+    while (item := iterator.next(ctx)) is not None:
+        ctx.spend(1)
+        yield ctx.real(item)
+
+
 class IteratorValue(Mutable):
     """What iterators share. `content` is the state that `next` moves on."""
 
@@ -50,6 +59,9 @@ class IteratorValue(Mutable):
 
     def iterate(self, ctx: Context) -> Value:
         return self
+
+    def contains(self, ctx: Context, item: Value) -> bool | Value:
+        return any(equal(ctx, candidate, item) for candidate in each(ctx, self))
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "__class__":
