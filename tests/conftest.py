@@ -9,6 +9,8 @@ from pathlib import Path
 # One thread: the suite runs in two processes (pytest-xdist), small tensors gain nothing from more, and sums then have
 # one order of addition, so that plain and compiled can be compared bit for bit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Our own bugs are raised instead of logged.
+os.environ.setdefault("TORCHGRAFT_STRICT", "1")
 # Inductor's compile pool would start as many processes again, and for small graphs it is slower than none.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 # Inductor's caches go by content, so a stable folder is safe; one for each Python, since they hold pickles. `.ci/run`

@@ -279,6 +279,8 @@ def compiling(shape_env: ShapeEnv) -> Iterator[TracingContext]:
 # modules --------------------------------------------------------------------------------------------------------------
 #: where `nn.Module.__call__` looks for a compiled `_call_impl`; `__getstate__` leaves it out
 COMPILED_CALL = "_compiled_call_impl"
+#: the attribute with which torch.compiler.disable marks a function, and so does ours
+DISABLED = "_torchdynamo_disable"
 
 
 def module_call_impl(model: torch.nn.Module) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 
+import tracer
 from tracer.events import MonitoringStarts, NoToolId, SetTraceStarts, cheap_starts, discovery_starts
 
 needs_monitoring = pytest.mark.skipif(not MonitoringStarts.available(), reason="no sys.monitoring in this Python")
@@ -184,6 +185,11 @@ def test_an_error_of_the_watcher_reaches_the_caller_and_hurts_nothing_later(star
 def test_cheap_starts_are_those_of_monitoring():
     assert (cheap_starts() is None) == (sys.version_info < (3, 12))
     assert discovery_starts().available()
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_installed():
+    tracer.uninstall()
 
 
 @needs_monitoring

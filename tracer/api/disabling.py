@@ -12,9 +12,6 @@ import torch
 
 from ..originals import plain_copy
 
-#: The mark of a function at whose calls capture breaks.
-DISABLED = "_torchdynamo_disable"
-
 
 class Disabled:
     """What `disable()` without a function gives: a decorator, and a context manager in which nothing is compiled."""

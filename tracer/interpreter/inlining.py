@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from ..errors import GraphBreak
+from ..torch_private import DISABLED
 from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
@@ -21,6 +22,8 @@ _ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_I
 def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a call of the function gives. A break inside names the user's whole stack."""
     code = function.code
+    if function.function is not None and DISABLED in vars(function.function):
+        raise GraphBreak("call of a disabled function", function.qualname, "it was marked to run plain")
     if code.co_flags & _ASYNCHRONOUS:
         raise GraphBreak(
             "call of an asynchronous function", function.qualname, "await it outside of the compiled function"
