@@ -49,6 +49,7 @@ class Assembler:
         self.temporaries: list[str] = []
         self._places: list[int] = []  # of each label: the number of the op it stands before
         self._prefixes: list[int] = []
+        self._names: list[str] = list(original.co_names)
         self._constants: list[Any] = list(original.co_consts)
         self._constant_numbers: dict[int, int] = {}
 
@@ -58,6 +59,12 @@ class Assembler:
         if number == len(self._constants):
             self._constants.append(value)
         return number
+
+    def name(self, name: str) -> int:
+        """The number of a global's or attribute's name."""
+        if name not in self._names:
+            self._names.append(name)
+        return self._names.index(name)
 
     def temporary(self, name: str) -> int:
         """The index of a local of ours; no name of the original code clashes with it."""
@@ -108,7 +115,7 @@ class Assembler:
         args, starts = self._resolve()
         concrete = ConcreteBytecode(
             consts=tuple(self._constants),
-            names=self.original.co_names,
+            names=tuple(self._names),
             varnames=(*self.original.co_varnames, *self.temporaries),
             exception_table=self._table(starts),
         )

@@ -18,6 +18,8 @@ from types import FunctionType
 from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .region import KEEP, UNBOUND, EntryLayout, LandingLayout, WrongExit
+from .splice import Splice
+from .units import Positions
 from .versions_emit import (
     COMPARE,
     JUMP_IF_FALSE,
@@ -42,6 +44,7 @@ class Emitter:
         self.slot_index = {name: number for number, name in enumerate(decoded.slots)}
         # What is written behind the body later: (where to go on, the handler that holds there).
         self.unbound: list[tuple[Label, Label, Cover | None]] = []
+        self.spliced: list[tuple[Splice, dict[str, tuple[str, int]], Label, Label, Label, Positions, Cover | None]] = []
 
     def need(self, depth: int) -> None:
         self.depth = max(self.depth, depth)
@@ -69,6 +72,49 @@ class Emitter:
         assembler.jump(JUMP_IF_NOT_NONE, exit_)
         assembler.emit("POP_TOP")
         self.need(height + 2)
+
+    def spliced_entry(self, splice: Splice, exit_: Label) -> None:
+        """In front of the instruction: put what needs it into temporaries, go to the slot's code behind the body."""
+        assembler, layout = self.assembler, splice.layout
+        height = len(layout.stack)
+        kept = splice.parameters_kept()
+        frame: dict[str, tuple[str, int]] = {}
+        places = [place for place, is_object in enumerate(layout.stack) if is_object]
+        loads = [("LOAD_FAST", self.slot_index[name]) for name in layout.locals]
+        loads += [(LOAD_CELL, self.slot_index[name]) for name in layout.cells]
+        for number, name in enumerate(layout.parameters):
+            if name not in kept:
+                frame[name] = loads[number]
+                continue
+            if number < len(layout.locals) and layout.locals[number] in layout.checked:
+                self._load_checked(layout.locals[number], height)
+            elif number < len(loads):
+                assembler.original_op(*loads[number])
+            else:
+                assembler.emit("COPY", height - places[number - len(loads)])
+            assembler.emit("STORE_FAST", assembler.temporary(f".{name}"))
+        start, back = assembler.label(), assembler.label()
+        assembler.jump("JUMP_FORWARD", start)
+        assembler.place(back)
+        self.spliced.append((splice, frame, start, back, exit_, assembler.positions, assembler.cover))
+        self.need(height + splice.code.co_stacksize + 3)
+
+    def splices(self) -> None:
+        """Behind the body: the code of slots, and what follows it, as behind a call."""
+        assembler = self.assembler
+        for splice, frame, start, back, exit_, positions, cover in self.spliced:
+            assembler.positions, assembler.cover = positions, cover
+            assembler.place(start)
+            done = assembler.label()
+            temporaries = splice.write(assembler, frame, done)
+            assembler.place(done)
+            for temporary in temporaries:
+                assembler.emit("PUSH_NULL")
+                assembler.emit("STORE_FAST", temporary)
+            assembler.emit("COPY", 1)
+            assembler.jump(JUMP_IF_NOT_NONE, exit_)
+            assembler.emit("POP_TOP")
+            assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", back)
 
     def _load_checked(self, name: str, height: int) -> None:
         """Push a local, or UNBOUND. No instruction tests for it, so the load may raise, into a handler of ours."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from types import CodeType
@@ -17,6 +16,21 @@ from .region import HandlerMismatch, StackMismatch, UnboundLocal, WildJump, Wron
 from .units import Handler, Unit
 from .versions import FOR_END, NULL_ABOVE_CALLABLE, SEND_END
 from .versions_emit import LOAD_CHECKED
+
+# What cannot raise brings nothing to its handler: the range of a handler's handler begins and ends with these.
+NEVER_RAISE = frozenset({
+    "POP_TOP", "COPY", "SWAP", "PUSH_NULL", "LOAD_CONST", "STORE_FAST", "LOAD_FAST_AND_CLEAR", "POP_EXCEPT",
+    "PUSH_EXC_INFO", "JUMP_FORWARD",
+})
+
+
+class Places(NamedTuple):
+    """Where things are in a grafted code object, as numbers of units."""
+
+    #: For each unit of the original the one that stands for it (the first of them).
+    body: Sequence[int]
+    #: Where entries give up their stack, and with it their handler.
+    exits: frozenset[int]
 
 
 class State(NamedTuple):
@@ -33,8 +47,9 @@ class Flow:
     """One walk over the added units of a code object whose body is known to be the original's."""
 
     def __init__(
-        self, decoded: Decoded, code: CodeType, new: Sequence[Unit], body: Sequence[int], ends: Sequence[int]
+        self, decoded: Decoded, code: CodeType, new: Sequence[Unit], places: Places, ends: Sequence[int]
     ) -> None:
+        body, self.exits = places
         self.decoded, self.code, self.new = decoded, code, new
         self.old = facts(decoded)
         self.number_of = {first: number for number, first in enumerate(body)}
@@ -55,7 +70,8 @@ class Flow:
             if stack is None or MAYBE_NULL in stack:
                 raise WrongStackSlot(f"an entry stands at {index}, where the stack is not known: {stack}")
             bound = self.decoded.bound_at(index) | self.decoded.cells_at(index)
-            state = State(stack, bound, context_of(self.decoded, index), (), self.around)
+            handler = self.new[self.body[number]].handler
+            state = State(stack, bound, context_of(self.decoded, index), (), handler)
             self._reach(self.ends[number - 1], state)
         while self.todo:
             at = heappop(self.todo)  # in code order: what joins is there before what it joins into is followed
@@ -71,7 +87,7 @@ class Flow:
         if at in self.number_of:
             self._arrive(self.number_of[at], state)
             return
-        if at < self.behind:
+        if at in self.exits:
             state = state._replace(handler=self.around)
         old = self.states.get(at)
         if old is not None:
@@ -128,20 +144,17 @@ class Flow:
         return LOWERINGS[unit.name](unit.arg, self.names)
 
     def _handler(self, at: int, unit: Unit, state: State) -> None:
-        """Added code has the handler of the body where it stands, behind the body a generator's own, or one of ours."""
+        """Added code has its entry's handler, or from the exit on what a generator has around all, or one of ours."""
         handler, wanted = unit.handler, state.handler
-        if at < self.behind:
-            wanted = self.new[self.body[bisect_right(self.body, at)]].handler
         if (handler is None or handler.target in self.number_of) and handler != wanted:
             raise HandlerMismatch(f"{self._at(at)}: handler is {handler}, not {wanted}")
         if handler is None:
             return
         if handler.depth > len(state.stack):
             raise HandlerMismatch(f"{self._at(at)}: its handler wants {handler.depth} on a stack of {len(state.stack)}")
-        if handler.target not in self.number_of:
+        if handler.target not in self.number_of and unit.name not in NEVER_RAISE:
             pushed = (OBJECT, OBJECT) if handler.lasti else (OBJECT,)
-            # What belongs to a load in an entry keeps that entry's handler.
-            self._reach(handler.target, state._replace(stack=state.stack[: handler.depth] + pushed, handler=wanted))
+            self._reach(handler.target, state._replace(stack=state.stack[: handler.depth] + pushed))
 
     def _after(self, at: int, opname: str, arg: Any, state: State, *, jump: bool) -> State:
         stack, bound, entered = list(state.stack), state.bound, state.entered

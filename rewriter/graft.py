@@ -17,8 +17,10 @@ from .analysis import NULL
 from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .entries import Emitter
+from .flow import Places
 from .layouts import context_of, entry_layout, facts, landable, landing_layout
 from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
+from .splice import Splice
 from .units import Unit
 from .verify import verify
 from .versions_emit import plain_method_load
@@ -32,31 +34,41 @@ def graft(
     *,
     landings: Collection[int] | None = None,
     exits: Exits | None = None,
+    inline: Mapping[int, CodeType] | None = None,
 ) -> CodeType:
     """The code of `decoded` with an entry before each index of `slots`, and landings.
 
     `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use.
-    An entry reaches the landings of its own exception-handling context only.
+    An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
+    slot, code of a slot that is written into the function itself.
     """
-    code, places = unverified(decoded, slots, landings, exits)
+    code, places = unverified(decoded, slots, landings, exits, inline)
     verify(decoded, code, places)
     return code
 
 
 def unverified(
-    decoded: Decoded, slots: Mapping[int, FunctionType], landings: Collection[int] | None, exits: Exits | None
-) -> tuple[CodeType, list[int]]:
-    """The grafted code, and for each unit of the original the number of the unit that stands for it."""
-    chosen = exits_of_entries(decoded, slots, landings, exits or {})
-    layouts = {index: entry_layout(decoded, index) for index in slots}
+    decoded: Decoded,
+    slots: Mapping[int, FunctionType],
+    landings: Collection[int] | None,
+    exits: Exits | None,
+    inline: Mapping[int, CodeType] | None = None,
+) -> tuple[CodeType, Places]:
+    """The grafted code, and what verify must know of it."""
+    entered: dict[int, FunctionType | Splice] = dict(slots)
+    layouts = {index: entry_layout(decoded, index) for index in {**slots, **(inline or {})}}
     for index, slot in slots.items():
-        check_slot(slot, layouts[index])
-    making = _Graft(decoded, slots, layouts, chosen)
-    return making.code(), [making.assembler.unit_at(label) for label in making.body]
+        check_slot(slot.__code__, layouts[index])
+    for index, code in (inline or {}).items():
+        check_slot(code, layouts[index])
+        entered[index] = Splice(code, layouts[index])
+    chosen = exits_of_entries(decoded, entered, landings, exits or {})
+    making = _Graft(decoded, entered, layouts, chosen)
+    return making.code(), making.places()
 
 
 def exits_of_entries(
-    decoded: Decoded, slots: Mapping[int, FunctionType], landings: Collection[int] | None, exits: Exits
+    decoded: Decoded, slots: Collection[int], landings: Collection[int] | None, exits: Exits
 ) -> dict[int, tuple[int, ...]]:
     """The landings that each entry reaches, in order."""
     possible = landable(decoded)
@@ -83,12 +95,11 @@ def exits_of_entries(
     return chosen
 
 
-def check_slot(slot: FunctionType, layout: EntryLayout) -> None:
-    code = slot.__code__
+def check_slot(code: CodeType, layout: EntryLayout) -> None:
     takes = code.co_varnames[: code.co_argcount]
     if takes != layout.parameters or code.co_kwonlyargcount or code.co_flags & 0x0C or code.co_freevars:
         passes = f"the entry at {layout.index} passes {layout.parameters}"
-        raise SlotMismatch(f"slot {slot.__name__} takes {takes}, {passes}")
+        raise SlotMismatch(f"slot {code.co_name} takes {takes}, {passes}")
 
 
 class _Graft:
@@ -97,7 +108,7 @@ class _Graft:
     def __init__(
         self,
         decoded: Decoded,
-        slots: Mapping[int, FunctionType],
+        slots: Mapping[int, FunctionType | Splice],
         layouts: dict[int, EntryLayout],
         exits: dict[int, tuple[int, ...]],
     ) -> None:
@@ -118,11 +129,21 @@ class _Graft:
             self.assembler.positions, self.assembler.cover = unit.positions, self._cover(unit)
             if index in self.slots:
                 self.assembler.place(self.entry[index])
-                self.emitter.entry(self.layouts[index], self.slots[index], self.exit[index])
+                self._entry(index, self.slots[index])
             self.assembler.place(self.body[number])
             self._original(number, unit)
         self._behind_the_body()
         return self.assembler.finish(self.emitter.depth)
+
+    def places(self) -> Places:
+        at = self.assembler.unit_at
+        return Places([at(label) for label in self.body], frozenset(at(label) for label in self.exit.values()))
+
+    def _entry(self, index: int, slot: FunctionType | Splice) -> None:
+        if isinstance(slot, Splice):
+            self.emitter.spliced_entry(slot, self.exit[index])
+        else:
+            self.emitter.entry(self.layouts[index], slot, self.exit[index])
 
     def _cover(self, unit: Unit) -> Cover | None:
         handler = unit.handler
@@ -143,6 +164,7 @@ class _Graft:
     def _behind_the_body(self) -> None:
         assembler, emitter = self.assembler, self.emitter
         emitter.unbound_handlers()
+        emitter.splices()
         assembler.cover = self.around
         trees: dict[tuple[object, tuple[int, ...]], Label] = {}
         for index in self.slots:

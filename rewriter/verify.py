@@ -7,33 +7,41 @@ was added is followed: from each entry, with the stack and locals that are there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import CodeType
 
 from .analysis import NULL
-from .decode import Decoded
-from .flow import Flow
+from .decode import Decoded, decode
+from .flow import Flow, Places
 from .layouts import facts
-from .region import BodyMismatch, HandlerMismatch, WildJump, WrongStackSlot
+from .region import BodyMismatch, HandlerMismatch, UnboundLocal, WildJump, WrongStackSlot
 from .units import Handler, Unit, units
 from .versions_emit import LOCALS_PLUS, plain_method_load
 
 # What a grafted code object shares with its original, and what it may only add to.
+EXTENDED = ("co_names", "co_varnames")
 SAME = (
-    "co_name co_qualname co_filename co_firstlineno co_flags co_argcount co_posonlyargcount co_kwonlyargcount co_names "
+    "co_name co_qualname co_filename co_firstlineno co_flags co_argcount co_posonlyargcount co_kwonlyargcount "
     "co_cellvars co_freevars"
 ).split()
-EXTENDED = ("co_varnames", "co_consts")
 
 
-def verify(decoded: Decoded, code: CodeType, body: Sequence[int]) -> None:
-    """`body`: for each unit of the original the number of the unit in `code` that stands for it (its first one)."""
-    _Verify(decoded, code, body).run()
+def verify(decoded: Decoded, code: CodeType, places: Places) -> None:
+    _Verify(decoded, code, places).run()
+
+
+def verify_slot(code: CodeType) -> None:
+    """Does region text read a local before it is bound? Then a region would raise at run time where it should not."""
+    decoded = decode(code)
+    for instruction in decoded.instructions:
+        reads = instruction.opname in ("LOAD_FAST", "DELETE_FAST") and decoded.stack_at(instruction.index) is not None
+        if reads and instruction.arg not in decoded.bound_at(instruction.index):
+            line = instruction.positions[0]
+            raise UnboundLocal(f"{code.co_filename}, line {line}: reads {instruction.arg}, which may be unbound")
 
 
 class _Verify:
-    def __init__(self, decoded: Decoded, code: CodeType, body: Sequence[int]) -> None:
-        self.decoded, self.code, self.body = decoded, code, body
+    def __init__(self, decoded: Decoded, code: CodeType, places: Places) -> None:
+        self.decoded, self.code, self.body, self.places = decoded, code, places.body, places
         self.rows = facts(decoded).rows
         self.new = units(code)
         self.extra = code.co_nlocals - decoded.code.co_nlocals
@@ -48,15 +56,17 @@ class _Verify:
         self._jumps()
         self._handlers()
         self._method_loads()
-        Flow(self.decoded, self.code, self.new, self.body, self.ends).run()
+        Flow(self.decoded, self.code, self.new, self.places, self.ends).run()
 
     def _frame(self) -> None:
         old = self.decoded.code
         for name in SAME:
             if getattr(self.code, name) != getattr(old, name):
                 raise BodyMismatch(f"{name} is {getattr(self.code, name)!r}, was {getattr(old, name)!r}")
-        if self.code.co_varnames[: old.co_nlocals] != old.co_varnames:
-            raise BodyMismatch(f"co_varnames begins otherwise: {self.code.co_varnames}")
+        for name in EXTENDED:
+            new, before = getattr(self.code, name), getattr(old, name)
+            if new[: len(before)] != before:
+                raise BodyMismatch(f"{name} begins otherwise: {new}, was {before}")
         for new, before in zip(self.code.co_consts, old.co_consts, strict=False):
             if new is not before and not _same_constant(new, before):
                 raise BodyMismatch(f"constant {new!r} was {before!r}")

@@ -28,6 +28,12 @@ BACKWARD_JUMPS = frozenset(name for name in JUMPS if "BACKWARD" in name)
 # Instructions whose argument is an index into locals, cells and free variables in one row.
 LOCALS_PLUS = frozenset(OPNAME[code] for code in (*dis.haslocal, *dis.hasfree) if OPNAME[code] in OPCODE)
 
+# Instructions whose argument is the number of a constant; of a name, above this many bits.
+CONSTANTS = frozenset(OPNAME[code] for code in dis.hasconst if OPNAME[code] in OPCODE)
+NAME_SHIFT = {OPNAME[code]: 0 for code in dis.hasname if OPNAME[code] in OPCODE}
+NAME_SHIFT |= {"LOAD_GLOBAL": 1, "LOAD_ATTR": 1} if VERSION >= (3, 12) else {"LOAD_GLOBAL": 1}
+NAME_SHIFT |= {"LOAD_SUPER_ATTR": 2} if "LOAD_SUPER_ATTR" in OPCODE else {}
+
 # Super-instructions: two accesses, two indices of four bits each.
 SPLIT: dict[str, tuple[str, str]] = {
     name: pair

@@ -139,14 +139,18 @@ class _Steps:
         return True
 
 
-def graft_code(code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, **options: Any) -> CodeType:
+def graft_code(
+    code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, *, inline: bool = False, **options: Any
+) -> CodeType:
     nested = tuple(
-        graft_code(value, namespace, places, make, **options) if isinstance(value, CodeType) else value
+        graft_code(value, namespace, places, make, inline=inline, **options) if isinstance(value, CodeType) else value
         for value in code.co_consts
     )
     code = code.replace(co_consts=nested)
     decoded = decode(code)
     slots = {index: make(decoded, index, namespace) for index in places(decoded)}
+    if inline:
+        return graft(decoded, {}, inline={index: slot.__code__ for index, slot in slots.items()}, **options)
     return graft(decoded, slots, **options)
 
 

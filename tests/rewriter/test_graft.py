@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import sys
 import zlib
 
 import pytest
@@ -56,6 +58,57 @@ def test_regions_that_land_elsewhere(case, limit):
     ran: list[int] = []
     assert case.run(grafted(case.function, everywhere, step_slot(limit, ran))) == case.run(case.function)
     assert ran or case.name in ("managed",)
+
+
+def busy_slot(decoded, index, namespace):
+    """Every kind of statement, then a miss; its names are no user's."""
+    body = """q_ = v_ = u_ = 1
+    for r_ in k_numbers:
+        try:
+            q_ = k_list(p_ + 1 for p_ in k_numbers) if r_ else q_
+            if r_ == 2:
+                k_fail()
+        except ZeroDivisionError as e_:
+            q_ = u_ = str(e_)
+            with k_nothing():
+                continue
+        finally:
+            v_ = k_max(q_, q_, key=k_id)
+    return None if v_ else (k_never, u_)"""
+    return text_slot(decoded, index, namespace, body, k_numbers=(0, 1, 2, 3), k_list=list, k_fail=lambda: 1 // 0,
+                     k_nothing=contextlib.nullcontext, k_max=max, k_id=id, k_never=-1)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", ["identity", "steps", "busy"])
+def test_inlined_slots(case, kind):
+    make = {"identity": KINDS["identity"], "steps": step_slot(9, []), "busy": busy_slot}[kind]
+
+    def some(decoded):
+        return sorted(enterable(decoded))[:: 2 if kind == "identity" else 5]
+
+    assert case.run(grafted(case.function, some, make, inline=True)) == case.run(case.function)
+
+
+def test_inlined_slots_leave_nothing_behind():
+    def function(n):
+        x = n
+        seen.append(sorted(sys._getframe().f_locals))
+        return x
+
+    seen = []
+    for inline in (False, True):
+        grafted(function, everywhere, busy_slot, inline=inline)(3)
+    assert seen == [["n", "seen", "x"]] * 2
+
+
+@pytest.mark.parametrize("text", ["return (lambda: x)", "yield x", "return k_next(x for _ in y)"])
+def test_slots_with_cells_or_yields_are_not_inlined(text):
+    decoded = decode(handling.__code__)
+    text = "y = 1; " + text
+    slot = text_slot(decoded, decoded.start, {}, text, k_next=next)
+    with pytest.raises(SlotMismatch):
+        graft(decoded, {}, inline={decoded.start: slot.__code__})
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])

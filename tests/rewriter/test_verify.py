@@ -13,9 +13,12 @@ from rewriter import entries, graft, layouts, region
 from rewriter.assemble import Assembler, Cover
 from rewriter.decode import Decoded, decode, exception_table
 from rewriter.entries import Emitter
+from rewriter.flow import Places
 from rewriter.region import EntryLayout, LandingLayout
+from rewriter.splice import Splice
+from rewriter.text import compile_slot
 from rewriter.units import units
-from rewriter.verify import verify
+from rewriter.verify import verify, verify_slot
 from rewriter.versions_emit import CACHES, OPCODE
 from tests.rewriter.grafting import enterable, none_slot
 
@@ -47,14 +50,14 @@ def generator(xs: list[int]) -> Any:
             xs = []
 
 
-def made(target: FunctionType = function, places: Any = None) -> tuple[Decoded, CodeType, list[int]]:
+def made(target: FunctionType = function, places: Any = None) -> tuple[Decoded, CodeType, Places]:
     decoded = decode(target.__code__)
     places = enterable(decoded) if places is None else places
     slots = {index: none_slot(decoded, index, {}) for index in places}
     return (decoded, *graft.unverified(decoded, slots, None, None))
 
 
-def refused(error: type[Exception], decoded: Decoded, code: CodeType, places: list[int]) -> None:
+def refused(error: type[Exception], decoded: Decoded, code: CodeType, places: Places) -> None:
     with pytest.raises(error) as caught:
         verify(decoded, code, places)
     assert caught.type is error, caught.value
@@ -149,7 +152,7 @@ def test_copies_of_nulls(monkeypatch):
                            (*layout.parameters, *["more"] * layout.stack.count(False)))
 
     monkeypatch.setattr(graft, "entry_layout", blind)
-    monkeypatch.setattr(graft, "check_slot", lambda slot, layout: None)
+    monkeypatch.setattr(graft, "check_slot", lambda code, layout: None)
     refused(region.WrongStackSlot, *made())
 
 
@@ -170,6 +173,32 @@ def test_unbound_handlers_with_another_depth(monkeypatch):
             decoded, code, places = made()
         with pytest.raises((region.StackMismatch, region.HandlerMismatch)):
             verify(decoded, code, places)
+
+
+def test_inlined_code_that_reads_unbound_locals(monkeypatch):
+    decoded = decode(function.__code__)
+    slot = none_slot(decoded, decoded.start, {})
+    slot.__code__ = compile_slot("def slot(xs, flag):\n    y = xs\n    return y or None", {}, register=False)
+    write = Splice.write
+
+    def forgetful(self, assembler, frame, done):
+        first = len(assembler.ops)
+        temporaries = write(self, assembler, frame, done)
+        for number, op in enumerate(assembler.ops[first:], first):
+            if op.name == "STORE_FAST":
+                assembler.ops[number] = op._replace(name="POP_TOP", arg=0)
+        return temporaries
+
+    verify(decoded, *graft.unverified(decoded, {}, None, None, {decoded.start: slot.__code__}))
+    monkeypatch.setattr(Splice, "write", forgetful)
+    refused(region.UnboundLocal, decoded, *graft.unverified(decoded, {}, None, None, {decoded.start: slot.__code__}))
+
+
+def test_text_that_reads_unbound_locals():
+    verify_slot(compile_slot("def slot(x):\n    if x:\n        y = x\n    else:\n        return\n    return y", {}))
+    for text in ("    if x:\n        y = x\n    return y", "    del x\n    return x", "    for y in x: y\n    del y"):
+        with pytest.raises(region.UnboundLocal):
+            verify_slot(compile_slot("def slot(x):\n" + text, {}))
 
 
 # handlers
@@ -295,9 +324,9 @@ def test_another_body():
     constant = next(unit for unit in units(code) if unit.name == "LOAD_CONST")
     nop = patched(code, constant.offset, OPCODE["NOP"], 0)
     refused(region.BodyMismatch, decoded, nop, places)
-    refused(region.BodyMismatch, decoded, code, places[:-1])
-    refused(region.BodyMismatch, decoded, code, [*places[:-2], places[-1], places[-2]])
-    refused(region.BodyMismatch, decoded, code, [0, *places[:-1]])
+    body = places.body
+    for other in (body[:-1], [*body[:-2], body[-1], body[-2]], [0, *body[:-1]]):
+        refused(region.BodyMismatch, decoded, code, places._replace(body=other))
 
 
 @pytest.mark.parametrize("changes", [
