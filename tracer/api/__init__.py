@@ -13,7 +13,8 @@ from .. import backends, config, log
 from ..config import Backend, Options, Settings
 from ..originals import original_code, plain_copy
 from ..report import Report, report_on
-from .disabling import DISABLED, Disabled, disabled
+from ..torch_private import DISABLED
+from .disabling import Disabled, disabled
 from .models import copy_module
 from .runtime import Runtime
 
