@@ -51,7 +51,7 @@ LITERALS: dict[str, list[str]] = {
     "pair": ["(WEIGHT[:1], WEIGHT[1:2])"],
     "box": ["Box(WEIGHT[:1], 1)"],
     "point": ["Point(WEIGHT[:1])"],
-    "module": ["Scale()"],
+    "module": ["SHARED", "SHARED", "SHARED", "Scale()"],
     "fn": ["make_adder(1)", "torch.sin", "(lambda z: z * 2)"],
 }
 
@@ -156,8 +156,9 @@ PRODUCTIONS: dict[str, list[str | Production]] = {
         binary("t2", "+", "*", "-", "/"), unary("t2"), binary("t2", "+", "-"), item_of("t2"), call_of_closure,
         call_of_affine, call_of_affine,
         "torch.where({t2} > {t2_}, {t2}, {t2_})", "torch.maximum({t2}, {t2_})", "fold({t2}, {t2_}, {t2})",
-        "{t2}.add({t2_}, alpha=2)", "torch.lerp({t2}, {t2_}, 0.5)", "({t2} @ WEIGHT)", "F.linear({t2}, WEIGHT)",
-        "F.softmax({t2}, dim=-1)", "{t2}.view(-1, 4)", "{t2}.reshape({t2}.shape)", "{t2}[:]", "{t2}.flip(0)",
+        "{t2}.add({t2_}, alpha=2)", "torch.lerp({t2}, {t2_}, 0.5)", "({t2}.float() @ WEIGHT)",
+        "F.linear({t2}.float(), WEIGHT)", "F.softmax({t2}, dim=-1)", "{t2}.view(-1, 4)", "{t2}.reshape({t2}.shape)",
+        "{t2}[:]", "{t2}.flip(0)",
         "{t2}.T.T", "torch.cat([{t2}[:1], {t2}[1:]])", "torch.zeros_like({t2})", "{t2}.new_ones({t2}.size())",
         "torch.stack([{t2}, {t2}]).sum(0)", "{t2}.expand(-1, 4)", "{t2}.transpose(0, 1).contiguous().t()",
         "{t2}[..., ::1]", "{t2}.double().float()", "halved({t2}, times=2)", "{t2}.cumsum(dim=1)",

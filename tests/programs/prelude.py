@@ -54,7 +54,6 @@ class Box(Base):
 
     @classmethod
     def make(cls, value, count=1):
-        cls.made += 1
         return cls(value, count)
 
     def bump(self, by=1):
@@ -110,7 +109,10 @@ class Scale(torch.nn.Module):
     def forward(self, x, by=1.0):
         if self.training:
             self.steps += 1
-        return F.linear(x, self.weight).relu() * (by * self.gain)
+        return F.linear(x, self.weight.to(x.dtype)).relu() * (by * self.gain)
+
+
+SHARED = Scale(0.25)
 
 
 def affine(x, scale=1.5, *more, shift=0, **named):
