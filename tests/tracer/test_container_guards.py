@@ -7,7 +7,7 @@ Each case is a body over `x`, `a` and `b`, and arguments for several calls. Resu
 from __future__ import annotations
 
 import collections
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import pytest
@@ -79,6 +79,10 @@ CASES = {
     "in a list": Case("return y, 2 in a", [([1, 2], 0), ([1, 3], 0)], 2),
     "tensors in a list": Case("return sum(a)", [([torch.ones(2)] * 2, 0), ([torch.ones(2)] * 3, 0)], 2),
     "tensors in a dict": Case("return a['k'] + 1", [({"k": torch.ones(2)}, 0), ({"k": torch.ones(3)}, 0)], 2),
+    "appended to a deque": Case("a.append(y); return y", [(deque([1], 2), 0), (deque([1, 2], 2), 0)], 1),
+    "an element of a deque": Case("return y * a[-1]", [(deque([1]), 0), (deque([2]), 0), (deque([0, 1]), 0)], 3),
+    "a window": Case("a.append(b); return y * sum(a)", [(deque([1], 2), 3), (deque([1, 2], 2), 3)], 2),
+    "greatest length": Case("a.append(b); return y * len(a)", [(deque([1], 1), 3), (deque([1]), 3)], 2),
     "in a set": Case("return y, 2 in a", [({1, 2}, 0), ({2, 7}, 0), ({1, 3}, 0)], 2),
     "added to a set": Case("a.add(5); return y", [({1}, 0), ({5}, 0), (set(), 0)], 1),
     "order of a set": Case("return y, list(a)", [(set_of(8, 0), 0), (set_of(0, 8), 0)], 2),

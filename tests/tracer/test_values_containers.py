@@ -503,6 +503,8 @@ reversed("abc")
 reversed(range(4))
 iter(d)
 iter(d.items())
+iter(collections.deque([1, x, 3]))
+reversed(collections.deque([1, x, 3], 5))
 iter({"a": 1, "b": x}.values())
 reversed(d)
 reversed({"a": 1, "b": x}.items())
@@ -761,6 +763,31 @@ PROGRAMS = {
             except Exception as e:
                 r.append((type(e).__name__, e.args))
         r.append([log, sorted(s)])
+    """,
+    "deques": """
+        c = collections.deque([1, 2, x], maxlen=3)
+        c.append(4)
+        c.appendleft(0)
+        c.rotate(1)
+        e = collections.deque("abc")
+        e.extend("de")
+        e.extendleft("xy")
+        r.append([c, e, e.popleft(), e.pop(), len(e), e[1], "b" in e, list(e), c.maxlen, e.maxlen, e.index("c")])
+        r.append([c + c, e * 2, e == collections.deque(e), e.count("a"), list(reversed(e)), bool(e), e.copy()])
+        e.insert(1, "i")
+        e.remove("b")
+        e[0] = 7
+        del e[1]
+        e.reverse()
+        e += "zz"
+        e.extend(e)
+        for act in (lambda: e[99], lambda: e[1:2], lambda: e.remove(5), lambda: collections.deque().pop(),
+                    lambda: hash(e), lambda: c.insert(0, 1), lambda: [c.append(v) for v in c]):
+            try:
+                r.append(act())
+            except Exception as error:
+                r.append((type(error).__name__, error.args))
+        r.append([e, c])
     """,
     "identity": """
         a, b = [1], [1]

@@ -19,6 +19,7 @@ from .base import Raised, Value
 from .builtin_registry import builtin
 from .constants import ConstantValue, call_pure, constant, plain, traced
 from .enums import EnumValue
+from .hashing import hash_key
 from .iterator_tools import is_none
 from .iterators import iterator_of
 from .lookup import class_attribute
@@ -315,6 +316,7 @@ def pow_(ctx: Context, base: Value, exp: Value, mod: Value | None = None) -> Val
 
 @builtin(hash)
 def hash_(ctx: Context, obj: Value, /) -> Value:
+    hash_key(ctx, obj)  # raises for what has no hash
     return call_pure(ctx, hash, known(ctx, obj, "hash()"))
 
 

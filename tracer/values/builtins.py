@@ -16,6 +16,7 @@ from . import (
     builtin_functions,
     builtin_operators,
     builtin_types,
+    deques,
     enums,
     iterator_products,
     iterator_tools,
@@ -39,8 +40,8 @@ _RECEIVERS = frozenset([
 ])  # fmt: skip
 #: modules that register handlers
 FAMILIES = (
-    builtin_functions, builtin_operators, builtin_types, enums, iterator_products, iterator_tools, iterators,
-    named_tuples, pure_functions,
+    builtin_functions, builtin_operators, builtin_types, deques, enums, iterator_products, iterator_tools,
+    iterators, named_tuples, pure_functions,
 )  # fmt: skip
 
 

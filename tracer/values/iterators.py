@@ -7,7 +7,7 @@ same inner iterators, at the same position.
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ..sources import Source
 from .base import Raised, Value, wraps
 from .builtin_registry import builtin
 from .constants import ConstantValue, constant
+from .deques import DequeIterator, DequeValue
 from .mappings import MappingValue
 from .operations import binary, equal
 from .sequences import ListValue, SequenceIterator, SequenceValue, TupleValue
@@ -250,6 +251,7 @@ def _outer_types() -> set[type]:
     views: list[Any] = [getattr(cls(), name)() for cls in (dict, OrderedDict) for name in ("keys", "values", "items")]
     found = {type(iter(obj)) for obj in ([], (), "", "\xff", b"", range(0), range(1 << 70), set(), {}, *views)}
     found |= {type(reversed(obj)) for obj in ([], {}, range(0), *views)}
+    found |= {type(iter(deque())), type(reversed(deque()))}
     found |= {enumerate, zip, map, filter, reversed, GeneratorType, type(iter(int, 1))}
     return found | {cls for cls in vars(itertools).values() if isinstance(cls, type) and hasattr(cls, "__next__")}
 
@@ -318,6 +320,8 @@ def filter_(ctx: Context, function: Value, iterable: Value, /) -> Value:
 @builtin(reversed)
 def reversed_(ctx: Context, sequence: Value, /) -> Value:
     value = ctx.real(sequence)
+    if isinstance(value, DequeValue):
+        return ctx.born(DequeIterator(ctx, value, backwards=True))
     if isinstance(value, SequenceValue):
         return ctx.born(ReverseIterator(value, len(value.items(ctx))))
     if isinstance(value, MappingValue):
