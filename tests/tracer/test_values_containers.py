@@ -21,6 +21,8 @@ import torch
 import tracer
 from tests.support import check_calls
 
+pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning")  # programs that are wrong on purpose
+
 GLOBALS = {
     "torch": torch, "collections": collections, "itertools": itertools, "operator": operator, "math": math,
     "functools": functools, "OrderedDict": collections.OrderedDict, "defaultdict": collections.defaultdict,
