@@ -6,7 +6,6 @@ regions use one name for different things, the later one's is changed here.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from .guard_sources import weakened
 from .guard_text import write_guards
 from .holding import Constants
 from .native import USE_NATIVE
+from .text_names import names_in, renamed_in, stored_in
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
@@ -103,7 +103,7 @@ def write_slot(
         renamed = _names_to_change(text, constants, others)
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
-        lines += _rename(text.lines, renamed)
+        lines += renamed_in(text.lines, renamed)
         own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
         constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
@@ -145,7 +145,7 @@ def _write_region(
     constants = Constants()
     for name, value in capture.constants.items():
         constants.preset(name, value)
-    used = _names_in([*capture.setup, *capture.effects, *capture.exit.values])
+    used = names_in([*capture.setup, *capture.effects, *capture.exit.values])
     taken = {*parameters, *used, *capture.outputs, *(name for name, _ in capture.fetches)}
     inputs = capture.inputs if region.call is not None else ()
     fetched = [*(source for _, source in capture.fetches), *inputs]
@@ -153,15 +153,13 @@ def _write_region(
         capture.guards, constants, fetched=fetched, taken=taken, original_code=original_code, native=native
     )
     conditions = [condition.text for condition in guards.conditions]
-    taken |= _names_in(conditions)
+    taken |= names_in(conditions)
     hit, error = _free("hit", taken), _free("error", taken)
     fetches = [f"{name} = {guards.render(source)}" for name, source in capture.fetches]
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, list(map(guards.render, inputs)), error)]
-    names = [node for node in ast.walk(_parse(lines)) if isinstance(node, ast.Name)]
-    loads = {node.id for node in names if isinstance(node.ctx, ast.Load)}
-    stores = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {error}
+    loads, stores = names_in(lines), stored_in(lines)
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
     return RegionText(tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak)
@@ -210,14 +208,6 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
 
 
 # names ----------------------------------------------------------------------------------------------------------------
-def _parse(lines: Iterable[str]) -> ast.Module:
-    return ast.parse("\n".join(["def slot():", *lines]))
-
-
-def _names_in(texts: Iterable[str]) -> set[str]:
-    return {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-
-
 def _free(name: str, taken: Collection[str]) -> str:
     candidates = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
     return next(candidate for candidate in candidates if candidate not in taken)
@@ -235,25 +225,3 @@ def _names_to_change(text: RegionText, constants: Mapping[str, Any], others: Col
         renamed[name] = _free(name, taken)
         taken.add(renamed[name])
     return renamed
-
-
-def _rename(lines: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
-    """The lines with other names; attributes, keywords and strings that look alike stay."""
-    if not renamed:
-        return list(lines)
-    places: dict[int, list[tuple[int, int, str]]] = {}  # of each line, in bytes
-    for node in ast.walk(_parse(lines)):
-        if isinstance(node, ast.Name) and node.id in renamed:
-            places.setdefault(node.lineno - 2, []).append((node.col_offset, node.end_col_offset or 0, node.id))
-        elif isinstance(node, ast.ExceptHandler) and node.name in renamed:
-            end = len(lines[node.lineno - 2].encode()) - 1  # as written above: `except Exception as NAME:`
-            places.setdefault(node.lineno - 2, []).append((end - len(str(node.name).encode()), end, str(node.name)))
-    result = []
-    for number, line in enumerate(lines):
-        encoded = line.encode()
-        for start, end, name in sorted(places.get(number, ()), reverse=True):
-            if encoded[start:end] != name.encode():
-                raise InternalError(f"cannot find {name} in {line!r}")
-            encoded = encoded[:start] + renamed[name].encode() + encoded[end:]
-        result.append(encoded.decode())
-    return result
