@@ -153,7 +153,7 @@ def sample(model: Any, text: Text, count: int) -> str:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--backend", help="any that torch.compile knows (default: inductor with a C++ compiler)")
     parser.add_argument("--compare", action="store_true", help="torch.compile and a second torchgraft run as well")
     parser.add_argument("--threads", type=int, help="threads of torch (default: as many as torch takes)")
@@ -163,7 +163,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--context", type=int, default=64)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--tolerance", type=float, help="for the losses (default: 0 with --backend eager, else 1e-3)")
     options = parser.parse_args()
     if options.steps < 1:
