@@ -28,7 +28,7 @@ LAYERS = [
     "tracer.graph",
     "tracer.values",
     "tracer.interpreter",
-    "tracer.emit tracer.backends",
+    "tracer.text_names tracer.emit tracer.backends",
     "tracer.cache tracer.translate",
     "tracer.events",
     "tracer.report",

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.support import CountingBackend, check, compilations
+from tests.support import CountingBackend, check, check_calls, compilations, compile_with
 
 x = torch.arange(6.0).reshape(2, 3)
 y = torch.linspace(-1.0, 1.0, 6).reshape(2, 3)
@@ -456,3 +456,36 @@ def test_module_with_hooks() -> None:
     net[0].register_forward_hook(lambda module, args, output: output * 2)
     net[1].register_forward_pre_hook(lambda module, args: (args[0] + 1,))
     check(net, x, calls=3)
+
+
+def test_fullgraph_lets_the_programs_own_errors_through() -> None:
+    def fn(a: Any, n: int) -> Any:
+        if n > 1:
+            raise ValueError("too many")
+        return a @ torch.ones(7, 7)
+
+    compiled = compile_with(fn, backend="eager", fullgraph=True)
+    with pytest.raises(ValueError, match="too many"):
+        compiled(x, 2)
+    with pytest.raises(RuntimeError, match="shape"):
+        compiled(x, 1)
+
+
+def test_attributes_that_tensors_lack() -> None:
+    def fn(a: Any) -> Any:
+        return getattr(a, "mark", 1) + hasattr(a + 1, "mark"), a + getattr(a, "mark", 2)
+
+    marked = x.clone()
+    marked.mark = 5  # type: ignore[attr-defined]
+    check_calls(fn, (x,), (marked,), (x,))
+
+
+def test_text_of_a_counter_does_not_recompile() -> None:
+    def fn(account: Account, log: list[str], a: Any) -> Any:
+        account.calls += 1
+        log.append(f"call {account.calls}: {a.shape[0]}")
+        return a + 1
+
+    account, log = Account(x), []
+    assert compilations(fn, (account, log, x), (account, log, x), (account, log, x)) == 1
+    assert log == ["call 1: 2", "call 2: 2", "call 3: 2"]

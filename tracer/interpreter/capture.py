@@ -147,7 +147,8 @@ class Attempt:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
-                return self._end(mark, self._raises(error))
+                own = error if isinstance(error, OperatorFailed) else OperatorFailed(RuntimeError(str(error.value)))
+                return self._end(mark, self._raises(error), own)
             except RecursionError:
                 return self._end(mark, GraphBreak("calls nested too deeply", "", ""))
 
@@ -166,11 +167,11 @@ class Attempt:
         return Mark(index, self.frame.save(), self.ctx.mark())
 
     # ending ---------------------------------------------------------------------------------------------------------
-    def _end(self, mark: Mark, graph_break: GraphBreak) -> Capture:
-        """End the region at the mark, because of a break."""
+    def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
+        """End the region at the mark, because of a break, or of an error of the program's own."""
         graph_break.at = mark.index
         if self.request.fullgraph:
-            raise graph_break
+            raise error if error is not None else graph_break
         depth = len(graph_break.stack)
         try:
             self.ctx.rollback(mark.context)

@@ -276,8 +276,13 @@ class Translator:
                 self._let_go()
 
     def guard_raised(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
-        """`k_raised`: a guard raised, which counts as a miss; none should."""
+        """`k_raised`: a guard raised, which counts as a miss.
+
+        What it looks at may not be there any more: a plain miss. Any other exception is our bug.
+        """
         _, error = arguments
+        if isinstance(error, (AttributeError, LookupError, ReferenceError)):
+            return
         self.counters.add("guard_errors")
         state = entry.state
         if state is not None:

@@ -43,8 +43,15 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+
+
+def joined(*parts: str) -> str:
+    """The text of an f-string from its parts."""
+    return "".join(parts)
+
+
 #: pure functions that give a number's or string's text or size and cannot fail
-_TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format])
+_TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined])
 #: operators that may be repeated in a guard or an exit: they cannot raise and stay small
 _REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
 

@@ -10,7 +10,7 @@ import torch
 from ..errors import GraphBreak
 from ..graph.builder import GraphTensor
 from ..guards import Kind
-from ..sources import Source
+from ..sources import Attr, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
 
@@ -98,6 +98,9 @@ class TensorValue(Value):
         fake = self.fake
         return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
 
+    def as_python(self, ctx: Context) -> Any:
+        raise GraphBreak("reading a tensor's value", str(self), "keep it a tensor, or read it outside")
+
     def truth(self, ctx: Context) -> bool:
         raise GraphBreak("branch on a tensor's value", str(self), "use torch.where, or let both branches be compiled")
 
@@ -132,11 +135,13 @@ class TensorValue(Value):
     def _own_attribute(self, ctx: Context, name: str) -> Value:
         """An attribute that the user (or a library) put on the tensor object."""
         real = ctx.graph.real_of(self.graph_tensor) if self.source is not None else None
-        if real is None:
-            self.refuse(f"attribute .{name}")
+        if real is None:  # made in the region: nobody has put anything on it
+            ctx.raise_(AttributeError(f"{self.python_type(ctx).__name__!r} object has no attribute {name!r}"))
         if name in vars(real):
             return ctx.wrap_attribute(real, self, name)
-        raise GraphBreak("missing attribute of a tensor", name, "")
+        if self.source is not None:
+            ctx.guard(Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
+        ctx.raise_(AttributeError(f"{type(real).__name__!r} object has no attribute {name!r}"))
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         self.refuse(f"setting attribute .{name}", "set it outside of the compiled function")

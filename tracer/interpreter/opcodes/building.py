@@ -9,7 +9,7 @@ from rewriter.decode import Instruction
 from ...errors import GraphBreak
 from ...values.base import Value
 from ...values.builtins import call_builtin
-from ...values.constants import ConstantValue, constant
+from ...values.constants import ConstantValue, constant, joined, traced
 from ...values.functions import CellValue, FunctionValue
 from ...values.mappings import DictValue, new_dict, new_set, string_items
 from ...values.sequences import ListValue, SliceValue, TupleValue
@@ -51,8 +51,8 @@ def build_slice(frame: Frame, ins: Instruction) -> None:
 
 @handles("BUILD_STRING")
 def build_string(frame: Frame, ins: Instruction) -> None:
-    parts = [frame.ctx.real(part).as_python(frame.ctx) for part in frame.pop_many(ins.arg)]
-    frame.push(constant("".join(parts)))
+    parts = [frame.ctx.real(part) for part in frame.pop_many(ins.arg)]
+    frame.push(traced(frame.ctx, joined, *[part for part in parts if isinstance(part, ConstantValue)]))
 
 
 @handles("LIST_APPEND")
