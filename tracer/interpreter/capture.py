@@ -69,7 +69,7 @@ def _capture(request: Request, state: GlobalState) -> Capture:
                 raise restart.graph_break from restart
             breaks[restart.index] = restart.graph_break
         finally:
-            attempt.ctx.graph.close()
+            attempt.ctx.close()
     raise GraphBreak("capture began anew too often", f"{MAX_ATTEMPTS} times", "")
 
 

@@ -165,6 +165,21 @@ class Context:
         self.guards.rollback(guards)
         self.graph.rollback(graph)
 
+    def close(self) -> None:
+        """The capture is over: give torch's state back, and let go of the user's objects.
+
+        Frames, values and what undoes their changes refer to each other; left to the collector they would keep what
+        the call was given, whole batches on a device among them.
+        """
+        self.graph.close()
+        self._journal.clear()
+        self._known.clear()
+        self._tensors.clear()
+        self._namespaces.clear()
+        self.frames.clear()
+        self.changed.clear()
+        self.generators.clear()
+
     # where we are ---------------------------------------------------------------------------------------------------
     def here(self) -> UserLine | None:
         return self.frames[-1].user_line() if self.frames else None

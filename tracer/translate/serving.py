@@ -281,7 +281,7 @@ class Translator:
         What it looks at may not be there any more: a plain miss. Any other exception is our bug.
         """
         _, error = arguments
-        if isinstance(error, (AttributeError, LookupError, ReferenceError)):
+        if _finds_something_gone(error):
             return
         self.counters.add("guard_errors")
         state = entry.state
@@ -365,3 +365,14 @@ def why_refused(state: CodeState, entry: EntryState, region: Region, arguments: 
         return "unknown (what it looks at has changed again)"
     guard, seen = reason
     return f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
+
+
+def _finds_something_gone(error: Exception) -> bool:
+    """Is it what a guard raises where an attribute, item, global or the content of a cell was deleted?
+
+    A temporary of ours that is not bound, an UnboundLocalError, is not among these.
+    """
+    if isinstance(error, ValueError):
+        return error.args == ("Cell is empty",)
+    gone = isinstance(error, (AttributeError, LookupError, ReferenceError, NameError))
+    return gone and not isinstance(error, UnboundLocalError)
