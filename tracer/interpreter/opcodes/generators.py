@@ -41,7 +41,3 @@ refuses(
     "asynchronous code is captured around, not in",
     "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "END_SEND", "ASYNC_GEN_WRAP",
 )  # fmt: skip
-refuses(
-    "structural pattern matching on objects is not captured yet",
-    "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS",
-)  # fmt: skip
