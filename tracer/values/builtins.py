@@ -26,13 +26,12 @@ from . import (
 )
 from .base import Value, wraps
 from .builtin_registry import call_builtin, call_class_method, call_type, name_of
-from .constants import call_pure, constant
+from .callables import HeldFunction
 from .lookup import UnboundMethod
 from .torch_functions import torch_function
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
-    from ..interpreter.exits import ExitWriter
 
 #: what a builtin method may be bound to and be found again as its attribute
 _RECEIVERS = frozenset([
@@ -45,50 +44,18 @@ FAMILIES = (
 )  # fmt: skip
 
 
-class BuiltinValue(Value):
+class BuiltinValue(HeldFunction):
     """A function written in C."""
 
-    __slots__ = ("function",)
+    __slots__ = ()
 
     kind = "builtin function"
-
-    def __init__(self, function: Any, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.function = function
 
     def __str__(self) -> str:
         return f"{name_of(self.function)}()"
 
-    def python_type(self, ctx: Context) -> type:
-        return type(self.function)
-
-    def as_python(self, ctx: Context) -> Any:
-        return self.function
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def key(self, ctx: Context) -> object:
-        return self.function
-
-    def is_same(self, ctx: Context, other: Value) -> bool:
-        return isinstance(other, BuiltinValue) and other.function is self.function
-
-    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
-        if op not in ("==", "!=") or not isinstance(other, BuiltinValue):
-            return None
-        return constant((other.function == self.function) == (op == "=="))
-
-    def getattr(self, ctx: Context, name: str) -> Value:
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return call_pure(ctx, getattr, self.function, name)
-        self.refuse(f"attribute .{name}")
-
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return call_builtin(ctx, self.function, args, kwargs)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.hold(self.function)
 
 
 @wraps(types.BuiltinFunctionType)

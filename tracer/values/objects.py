@@ -18,6 +18,7 @@ from ..holding import type_flags, type_mro
 from ..sources import Source
 from .attributes import ObjectAttributes
 from .base import Raised, Value, wraps, wraps_object
+from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
 from .functions import FunctionValue
 from .lookup import class_attribute, class_object, find, layout_root, special
@@ -25,7 +26,6 @@ from .operations import equal
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
-    from ..interpreter.exits import ExitWriter
 
 Meaning = Callable[["Context", list[Value], dict[str, Value]], Value]
 BINARY_NAMES = {
@@ -287,38 +287,19 @@ class OpaqueValue(Value):
         self.refuse(f"attribute .{name}")
 
 
-class KnownCallable(Value):
+class KnownCallable(HeldFunction):
     """A function written in C whose meaning capture knows by itself."""
 
-    __slots__ = ("function", "meaning")
+    __slots__ = ("meaning",)
 
-    kind = "function"
     has_identity = True
 
     def __init__(self, function: Any, meaning: Meaning, source: Source | None) -> None:
-        super().__init__(source)
-        self.function, self.meaning = function, meaning
-
-    def __str__(self) -> str:
-        return f"function {self.function.__qualname__}"
-
-    def python_type(self, ctx: Context) -> type:
-        return type(self.function)
-
-    def as_python(self, ctx: Context) -> Any:
-        return self.function
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def key(self, ctx: Context) -> object:
-        return self.function
+        super().__init__(function, source)
+        self.meaning = meaning
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.meaning(ctx, args, kwargs)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.hold(self.function)
 
 
 class KnownFunction(FunctionValue):

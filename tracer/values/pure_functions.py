@@ -26,6 +26,7 @@ from ..guards import Kind
 from ..sources import Source
 from .base import Value, wraps_object
 from .builtin_registry import builtin
+from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, is_constant, plain
 from .mappings import DictValue
 from .sequences import ListValue, TupleValue
@@ -34,7 +35,6 @@ from .tensors import TensorValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
-    from ..interpreter.exits import ExitWriter
 
 #: modules written in C of which every function is pure
 _MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata)
@@ -74,40 +74,19 @@ for _function in (f for module in _MODULES for f in _functions_of(module)):
     builtin(_function)(pure(_function, _function.__qualname__))
 
 
-class PureFunctionValue(Value):
+class PureFunctionValue(HeldFunction):
     """A pure function written in Python: called, not read."""
 
-    __slots__ = ("function", "handler")
+    __slots__ = ("handler",)
 
     kind = "pure function"
 
     def __init__(self, function: Any, handler: Callable[..., Value], source: Source | None) -> None:
-        super().__init__(source)
-        self.function, self.handler = function, handler
-
-    def __str__(self) -> str:
-        return f"{self.function.__module__}.{self.function.__qualname__}"
-
-    def python_type(self, ctx: Context) -> type:
-        return type(self.function)
-
-    def as_python(self, ctx: Context) -> Any:
-        return self.function
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def key(self, ctx: Context) -> object:
-        return self.function
-
-    def is_same(self, ctx: Context, other: Value) -> bool:
-        return isinstance(other, PureFunctionValue) and other.function is self.function
+        super().__init__(function, source)
+        self.handler = handler
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.handler(ctx, *args, **kwargs)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.hold(self.function)
 
 
 def _register(function: Any, handler: Callable[..., Value]) -> None:

@@ -22,12 +22,12 @@ from ..torch_private import (
     TRACING_STATE,
 )
 from .base import Value, wraps, wraps_object
+from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
 from .tensors import TensorValue, call_graph
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
-    from ..interpreter.exits import ExitWriter
 
 #: modules whose functions are operators
 _OPERATOR_MODULES = (
@@ -102,46 +102,15 @@ _DUNDERS = frozenset(
 OPERATORS = _operators()
 
 
-class TorchFunctionValue(Value):
+class TorchFunctionValue(HeldFunction):
     """A function of torch's that is an operator of the graph."""
 
-    __slots__ = ("function",)
+    __slots__ = ()
 
     kind = "torch function"
 
-    def __init__(self, function: Callable[..., Any], source: Source | None = None) -> None:
-        super().__init__(source)
-        self.function = function
-
-    def __str__(self) -> str:
-        return f"torch function {getattr(self.function, '__name__', self.function)}"
-
-    def python_type(self, ctx: Context) -> type:
-        return type(self.function)
-
-    def as_python(self, ctx: Context) -> Any:
-        return self.function
-
-    def truth(self, ctx: Context) -> bool:
-        return True
-
-    def key(self, ctx: Context) -> object:
-        return self.function
-
-    def is_same(self, ctx: Context, other: Value) -> bool:
-        return isinstance(other, TorchFunctionValue) and other.function is self.function
-
-    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
-        return constant(self.is_same(ctx, other) == (op == "==")) if op in ("==", "!=") else None
-
     def graph_argument(self, ctx: Context) -> Any:
         return self.function
-
-    def getattr(self, ctx: Context, name: str) -> Value:
-        found = getattr(self.function, name, None)
-        if isinstance(found, (str, type(None))):
-            return call_pure(ctx, getattr, self.function, name)
-        self.refuse(f"attribute .{name}")
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         name = getattr(self.function, "__name__", "")
@@ -149,9 +118,6 @@ class TorchFunctionValue(Value):
             rest = [r.fake if isinstance(r := ctx.real(a), TensorValue) else r.as_python(ctx) for a in args[1:]]
             return call_pure(ctx, self.function, tensor.fake, *rest)
         return call_graph(ctx, self.function, args, kwargs)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.hold(self.function)
 
 
 class TorchQuery(TorchFunctionValue):
