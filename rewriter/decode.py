@@ -27,6 +27,7 @@ _RESUME = REAL_OPCODES["RESUME"]
 _CALL = REAL_OPCODES["CALL"]
 _KW_NAMES = REAL_OPCODES.get("KW_NAMES")
 _PUSH_NULL = REAL_OPCODES["PUSH_NULL"]
+_LOAD_GLOBAL = REAL_OPCODES["LOAD_GLOBAL"]
 _CALL_FUNCTION_EX = REAL_OPCODES["CALL_FUNCTION_EX"]
 _PREFIXES = frozenset(REAL_OPCODES[name] for name in versions.CALL_PREFIXES if name in REAL_OPCODES)
 _LOWERINGS: list[Lowering] = [LOWERINGS.get(name) or refuse(name) for name in opcode.opname[:256]]
@@ -71,7 +72,8 @@ class _Walk:
 
     def run(self) -> None:
         body, names, rows, unit_at, end = self.body, self.names, self.rows, self.unit_at, len(self.body)
-        begin = offset = extended = previous = 0
+        begin = offset = extended = 0
+        previous = (0, 0)
         first = -1  # of a unit that KW_NAMES or PRECALL began
         keywords: tuple[str, ...] | None = None
         while offset < end:
@@ -98,12 +100,12 @@ class _Walk:
                 first, keywords = -1, None
             else:
                 self.special(op, arg, offset, behind, previous)
-            previous = op
+            previous = (op, arg)
             begin = offset = behind
             extended = 0
         unit_at[end] = self.size
 
-    def special(self, op: int, arg: int, offset: int, behind: int, previous: int) -> None:
+    def special(self, op: int, arg: int, offset: int, behind: int, previous: tuple[int, int]) -> None:
         """Super-instructions, jumps, and what must be noted."""
         if op in _SUPER:
             first, second = _SUPER[op]
@@ -113,7 +115,7 @@ class _Walk:
             return
         target = -1
         if op == _CALL_FUNCTION_EX and versions.CALL_FUNCTION_EX_TAKES_NULL:
-            has_keywords = previous != _PUSH_NULL
+            has_keywords = not pushes_null(*previous)
             call = ("CALL_FUNCTION_EX", has_keywords)
             pieces: Pieces = (call,) if has_keywords else (("POP_TOP", None), call)
         else:
@@ -174,6 +176,11 @@ def exception_table(code: CodeType) -> list[tuple[int, int, int, int, bool]]:
         (2 * start, 2 * (start + size), 2 * target, rest >> 1, bool(rest & 1))
         for start, size, target, rest in entries
     ]
+
+
+def pushes_null(op: int, arg: int) -> bool:
+    """Whether a NULL is on top behind the instruction (3.14 folds that of the empty kwargs into a LOAD_GLOBAL)."""
+    return op == _PUSH_NULL or (op == _LOAD_GLOBAL and bool(arg & 1))
 
 
 class Decoded:
