@@ -173,7 +173,14 @@ class BreakRecord:
 class CodeState:
     """What is compiled for one original code object under one set of options."""
 
-    def __init__(self, registry: Registry, original: CodeType, namespace: dict[str, Any], options: Options) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        original: CodeType,
+        namespace: dict[str, Any],
+        options: Options,
+        start: int | None = None,
+    ) -> None:
         self._registry = weakref.ref(registry)
         self._original = weakref.ref(original)
         self._keep: CodeType | None = None
@@ -183,6 +190,8 @@ class CodeState:
         self.line = original.co_firstlineno
         self.globals = namespace
         self.options = options
+        #: where the first entry stands, if not at the function's start
+        self.start = start
         self.grafted: CodeType | None = None
         self.entries: dict[int, EntryState] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
@@ -312,7 +321,14 @@ class Registry:
         states = self._by_code.get(id(original))
         return None if states is None or states.code() is not original else states.states.get(key)
 
-    def create(self, original: CodeType, namespace: dict[str, Any], options: Options, key: Hashable) -> CodeState:
+    def create(
+        self,
+        original: CodeType,
+        namespace: dict[str, Any],
+        options: Options,
+        key: Hashable,
+        start: int | None = None,
+    ) -> CodeState:
         at, by_code = id(original), self._by_code
         states = by_code.get(at)
         if states is None or states.code() is not original:
@@ -323,7 +339,7 @@ class Registry:
                         state.drop_regions()
 
             states = by_code[at] = _States(weakref.ref(original, gone))
-        state = states.states[key] = CodeState(self, original, namespace, options)
+        state = states.states[key] = CodeState(self, original, namespace, options, start)
         return state
 
     def drop(self, state: CodeState) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.fx
+import torch.nn.modules.module as module_code
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -286,6 +287,21 @@ DISABLED = "_torchdynamo_disable"
 def module_call_impl(model: torch.nn.Module) -> Callable[..., Any]:
     """What a call of this module runs unless something compiled stands in its place; takes the module first."""
     return type(model)._call_impl
+
+
+def called_plainly(module: torch.nn.Module) -> bool:
+    """Would `module._call_impl(...)` do nothing but call `module.forward(...)`?"""
+    return not (
+        module._backward_hooks
+        or module._backward_pre_hooks
+        or module._forward_hooks
+        or module._forward_pre_hooks
+        or module_code._global_backward_pre_hooks
+        or module_code._global_backward_hooks
+        or module_code._global_forward_hooks
+        or module_code._global_forward_pre_hooks
+        or torch._C._get_tracing_state()
+    )
 
 
 def has_compiled_call() -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import logging
 import pickle
+import traceback
 
 import pytest
 import torch
@@ -740,3 +742,80 @@ class TestExplain:
     def test_originals_are_what_is_explained(self):
         state = runtime.state_of(tracer.compile(double))
         assert state.original is original_code(double.__code__)
+
+
+class Raising(torch.nn.Module):
+    def forward(self, x, bad=False):
+        y = x + 1
+        if bad:
+            raise KeyError(bad)
+        return y * 2
+
+
+class Named(torch.nn.Module):
+    """A class with a `_call_impl` of its own."""
+
+    def _call_impl(self, *args, **kwargs):
+        return self.forward(*args, **kwargs) + 100
+
+    __call__ = torch.nn.Module._wrapped_call_impl
+
+    def forward(self, x):
+        return x + 1
+
+
+class TestRoots:
+    """What a compiled model runs in the place of `_call_impl`."""
+
+    def frames(self, model, **kwargs):
+        with pytest.raises(KeyError) as raised:
+            model(x, **kwargs)
+        called, *others = traceback.extract_tb(raised.value.__traceback__)[1:]
+        assert called.name == "_wrapped_call_impl"  # at another line than plain: where it calls what is compiled
+        return [(f.filename, f.lineno, f.colno, f.end_colno, f.name) for f in others]
+
+    def test_tracebacks_read_as_those_of_a_plain_call(self):
+        model = Raising()
+        plain = self.frames(model, bad=True)
+        tracer.compile(model)
+        model(x), model(x)
+        assert self.frames(model, bad=True) == plain
+        assert self.frames(model, bad=True) == plain
+
+    def test_a_call_impl_of_the_classs_own(self):
+        backend = counting()
+        model = tracer.compile(Named(), backend=backend)
+        for _ in range(2):
+            assert torch.equal(model(x), x + 101)
+        assert backend.calls == 2
+
+    def test_called_by_hand_or_from_elsewhere(self):
+        model = tracer.compile(Net())
+        expected = model(x)
+        self = Net()  # a local of this name is not the model
+        assert torch.equal(model._compiled_call_impl(x), expected) and self is not model
+        call = model._compiled_call_impl
+        del model
+        gc.collect()
+        with pytest.raises(ReferenceError):
+            call(x)
+
+    def test_hooks_come_and_go(self):
+        model, backend = Net(), counting()
+        tracer.compile(model, backend=backend)
+        expected = model(x)
+        handle = model.register_forward_hook(lambda module, args, result: result + 1)
+        assert torch.equal(model(x), expected + 1)
+        handle.remove()
+        everywhere = torch.nn.modules.module.register_module_forward_hook(
+            lambda module, args, result: result * 0 if module is model else None
+        )
+        assert torch.equal(model(x), expected * 0)
+        everywhere.remove()
+        assert torch.equal(model(x), expected)
+
+    def test_traced_by_jit(self):
+        model = tracer.compile(Net())
+        expected = model(x)
+        traced = torch.jit.trace(model, (x,), check_trace=False)
+        assert torch.equal(traced(x * 2), model(x * 2)) and torch.equal(model(x), expected)

@@ -1,11 +1,15 @@
 """Modules: compile one instance in place, or a copy that shares everything but its own dicts.
 
 `nn.Module.__call__` looks for `_compiled_call_impl` in the instance and calls that instead of `_call_impl`; that one
-attribute is all that changes. It goes by itself when the module is pickled or copied.
+attribute is all that changes. It goes by itself when the module is pickled or copied. What is compiled is a small
+function made for the model, its root, with `forward` inlined.
 """
 
 from __future__ import annotations
 
+import ast
+import dis
+import functools
 import sys
 import types
 import weakref
@@ -15,37 +19,82 @@ from typing import Any
 
 import torch
 
-from ..originals import plain_copy
-from ..torch_private import COMPILED_CALL, module_call_impl
+from rewriter.decode import decode
+
+from ..torch_private import COMPILED_CALL, called_plainly, module_call_impl
 
 #: The dicts and sets that every module has for itself.
 _OWN = frozenset(name for name, value in vars(torch.nn.Module()).items() if type(value) in (dict, OrderedDict, set))
+#: What a compiled model runs in the place of `_call_impl`: the same where there are no hooks, without the closure that
+#: makes a cell of every local. It looks into the caller's frame for the model: `nn.Module.__call__` doesn't pass it on.
+_ROOT = """
+def _call_impl(*args, **kwargs):
+    self = frame(1).f_locals.get("self")
+    if self is not model():
+        self = called_as(self)
+    if called_plainly(self):
+        return self.forward(*args, **kwargs)
+    return call_impl(self, *args, **kwargs)
+"""
 
 
-class CompiledCall:
-    """What stands in a model's `_compiled_call_impl`: a private copy of `_call_impl`, called with the model.
-
-    It holds the model weakly, and looks for it in the caller's frame first: the replicas of DataParallel share the
-    original's attributes, and each must be called as itself.
-    """
-
-    __slots__ = ("__weakref__", "_model", "private")
-
-    def __init__(self, model: torch.nn.Module, private: types.FunctionType) -> None:
-        self._model = weakref.ref(model)
-        self.private = private
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        model = sys._getframe(1).f_locals.get("self")
-        if not isinstance(model, torch.nn.Module) or model.__dict__.get(COMPILED_CALL) is not self:
-            model = self._model()
-            if model is None:
-                raise ReferenceError("the compiled model is gone")
-        return self.private(model, *args, **kwargs)
+class CompiledCall(functools.partial[Any]):
+    """What stands in a model's `_compiled_call_impl`. There is no frame of its own between caller and root."""
 
     def __reduce__(self) -> Any:
         # A module whose own __getstate__ keeps this: what is pickled or copied is plain.
         return types.NoneType, ()
+
+
+def make_root(model: torch.nn.Module, call_impl: types.FunctionType) -> tuple[types.FunctionType, int]:
+    """A function for this model to be compiled, and the place of its first entry.
+
+    It holds the model weakly, and looks for it in the caller's frame first: the replicas of DataParallel share the
+    original's attributes, and each must be called as itself.
+    """
+    reference = weakref.ref(model)
+    code = _root_code(call_impl.__code__)
+
+    def called_as(found: object) -> torch.nn.Module:
+        if isinstance(found, torch.nn.Module):
+            there = found.__dict__.get(COMPILED_CALL)
+            if isinstance(there, CompiledCall) and there.func is root():
+                return found
+        original = reference()
+        if original is None:
+            raise ReferenceError("the compiled model is gone")
+        return original
+
+    plainly = called_plainly if call_impl is torch.nn.Module._call_impl else _never
+    namespace = {
+        "__name__": call_impl.__module__, "__builtins__": __builtins__, "frame": sys._getframe, "model": reference,
+        "called_as": called_as, "called_plainly": plainly, "call_impl": call_impl,
+    }  # fmt: skip
+    function = types.FunctionType(code, namespace)
+    root = weakref.ref(function)
+    start = next(i.unit for i in decode(code).instructions if i.opname == "LOAD_GLOBAL" and i.arg == "called_plainly")
+    return function, start
+
+
+def _never(model: torch.nn.Module) -> bool:
+    """A class with a `_call_impl` of its own is always called through it."""
+    return False
+
+
+def _root_code(call_impl: types.CodeType) -> types.CodeType:
+    """The code of `_ROOT`, at the lines of `_call_impl`, so that tracebacks read as those of a plain call."""
+    call = next((i for i in dis.get_instructions(call_impl) if i.opname == "CALL_FUNCTION_EX"), None)
+    place = call.positions if call is not None else None
+    tree = ast.parse(_ROOT)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.lineno = node.end_lineno = call_impl.co_firstlineno
+        elif hasattr(node, "lineno") and place is not None and place.lineno is not None:
+            node.lineno, node.end_lineno = place.lineno, place.end_lineno or place.lineno  # type: ignore[attr-defined]
+            node.col_offset, node.end_col_offset = place.col_offset or 0, place.end_col_offset  # type: ignore[attr-defined]
+    module = compile(tree, call_impl.co_filename, "exec", dont_inherit=True)
+    [code] = [constant for constant in module.co_consts if isinstance(constant, types.CodeType)]
+    return code.replace(co_qualname=call_impl.co_qualname)
 
 
 class CompiledModel:
@@ -57,13 +106,10 @@ class CompiledModel:
         function: Any = module_call_impl(model)
         if type(function) is not types.FunctionType:
             raise TypeError(f"{type(model).__qualname__}._call_impl is no plain function, so it cannot be compiled")
-        # The private copy lives as long as the attribute that holds it, or this record.
-        self.call = CompiledCall(model, plain_copy(function, own_code=True))
+        # The root lives as long as the attribute that holds it, or this record.
+        self.private, self.start = make_root(model, function)
+        self.call = CompiledCall(self.private)
         self._before: Any = model.__dict__.get(COMPILED_CALL)
-
-    @property
-    def private(self) -> Any:
-        return self.call.private
 
     def put(self) -> None:
         model = self.reference()

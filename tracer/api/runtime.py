@@ -113,15 +113,20 @@ class Runtime:
             self._disarm_all()
 
     # functions ------------------------------------------------------------------------------------------------------
-    def adopt(self, function: types.FunctionType, options: Options, tag: str = "") -> CodeState:
-        """Compile this function object in place. One state serves all that share code, globals, options and tag."""
+    def adopt(
+        self, function: types.FunctionType, options: Options, tag: str = "", start: int | None = None
+    ) -> CodeState:
+        """Compile this function object in place. One state serves all that share code, globals, options and tag.
+
+        start: where its first entry stands, if not at its start.
+        """
         with self._lock:
             original = original_code(function.__code__)
             earlier = self.registry.state_of(function)
             key = (id(function.__globals__), options.key, tag)
             state = self.registry.find(original, key)
             if state is None:
-                state = self.registry.create(original, function.__globals__, options, key)
+                state = self.registry.create(original, function.__globals__, options, key, start)
             if earlier is not state:
                 state.add(function)
                 if earlier is not None:
@@ -148,7 +153,7 @@ class Runtime:
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
-            self.adopt(compiled.private, options).name = f"{type(model).__qualname__}.__call__"
+            self.adopt(compiled.private, options, start=compiled.start).name = f"{type(model).__qualname__}.__call__"
             if self._armed:
                 compiled.put()
 

@@ -47,9 +47,10 @@ class Grafter:
         entry.text = written.text
 
     def first_graft(self, state: CodeState) -> None:
-        """The first graft of a state: an entry at the start."""
+        """The first graft of a state: an entry at the start, or where the state wants its first one."""
         decoded = state.decoded
-        entry = state.entries[decoded.start] = EntryState(state, decoded, decoded.start)
+        start = decoded.start if state.start is None else state.start
+        entry = state.entries[start] = EntryState(state, decoded, start)
         self.write(state, entry)
         self.graft(state, decoded)
 

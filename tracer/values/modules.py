@@ -15,6 +15,7 @@ import torch.nn.modules.module as module_code
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..sources import Attr, Operation, Source
+from ..torch_private import called_plainly
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
@@ -102,6 +103,12 @@ def call_module(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Va
     if module.has_hooks(ctx):
         return ctx.real(ctx.wrap(_CALL_IMPL, ctx.hold(_CALL_IMPL))).call(ctx, args, kwargs)
     return ctx.real(module.getattr(ctx, "forward")).call(ctx, args[1:], kwargs)
+
+
+@known(called_plainly)
+def is_called_plainly(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What the root of a compiled model asks first."""
+    return constant(not _module(ctx, args[0], "call").has_hooks(ctx))
 
 
 @known(Module.__getattr__)
