@@ -172,7 +172,8 @@ class Context:
         the call was given, whole batches on a device among them.
         """
         self.graph.close()
-        self._journal.clear()
+        while self._journal:
+            self._journal.pop()()
         self._known.clear()
         self._tensors.clear()
         self._namespaces.clear()
