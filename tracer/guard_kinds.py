@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .errors import InternalError
-from .global_state import state_check
+from .global_state import state_conditions
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer
 from .guards import ClassAttribute, Kind
@@ -135,9 +135,12 @@ def _write_length(w: Writer, source: Source, expected: int) -> None:
 
 
 def _length(w: Writer, source: Source) -> str:
-    """The function that counts the items: for a user's subclass that of the builtin class, whatever it overrides."""
+    """The function that counts the items: for a user's subclass that of the builtin class, whatever it overrides.
+
+    A class that nobody can change has a length that C code counts, whatever it is.
+    """
     known = w.plain_type(source, PLAIN_CONTAINERS, "containers")
-    if known is None or known in PLAIN_CONTAINERS:
+    if known is None or known in PLAIN_CONTAINERS or is_immutable_type(known):
         return w.constant(len)
     return w.constant(_builtin_base(source, known).__dict__["__len__"], "length")
 
@@ -146,7 +149,7 @@ def _builtin_base(source: Source, cls: type) -> type:
     for base in (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, bytes):
         if issubclass(cls, base):
             return dict if issubclass(base, dict) else base
-    raise InternalError(f"{source} is a {describe(cls)}: no guard for its length or keys")
+    raise InternalError(f"{source} is a {describe(cls)}: LENGTH and KEYS guards measure builtin containers only")
 
 
 @_writes(Kind.TRUTHY)
@@ -266,8 +269,10 @@ def _write_no_overlap(w: Writer, source: Source, expected: Any) -> None:
 @_writes(Kind.STATE)
 def _write_state(w: Writer, source: Source, expected: Any) -> None:
     tensors_checked = any(g.kind is Kind.TENSOR for g in w.guards)
-    check = None if w.counting else state_check(expected, tensors_checked=tensors_checked, native=w.native)
-    w.add(f"{w.constants.reserve('k_state', check)}()")
+    if w.counting:
+        return
+    for text, name, constant in state_conditions(expected, tensors_checked=tensors_checked, native=w.native):
+        w.add(text.format(w.constants.reserve(f"k_{name}", constant)))
 
 
 # functions and classes ------------------------------------------------------------------------------------------------

@@ -18,10 +18,6 @@ from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
 from .sources import Attr, Global, Held, Literal, Operation, Param, Source
 
-#: Kinds that must hold before anything is fetched from a source.
-_BEFORE_FETCH = frozenset({
-    Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.CODE,
-})  # fmt: skip
 #: Tensors of the slot's own arguments are checked before the others where there are more others than this.
 _TOGETHER = 6
 
@@ -175,7 +171,7 @@ class Writer:
             if isinstance(base, WeaklyHeld) or (isinstance(base, Held) and type(hold(base.value)) is Weak):
                 self.add(f"{self.text(base)} is not None")
             for guard in self._by_source.get(number, ()):
-                if guard.kind in _BEFORE_FETCH:
+                if guard.kind.row.before_fetch:
                     self.write(guard)
                 elif guard.kind is Kind.TENSOR:
                     outer, self._current = self._current, (guard,)

@@ -8,7 +8,7 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,27 +33,88 @@ class Missing:
 MISSING = Missing()
 
 
+def _itself(expected: Any) -> Any:
+    return expected
+
+
+def _key_of_keys(expected: Any) -> Hashable:
+    keys = tuple(map(key_of, expected))
+    return keys if type(expected) is tuple else frozenset(keys)
+
+
+def _hold_keys(expected: Any) -> Any:
+    return frozenset(map(hold, expected)) if type(expected) is frozenset else tuple(map(hold, expected))
+
+
+def _key_of_attribute(expected: Any) -> Hashable:
+    cls, name, raw = expected
+    return id(cls), name, id(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What there is to know of a kind beside its writer in guard_kinds.py."""
+
+    words: str
+    #: what tells two expectations on one source apart, and a flag of contradiction lies in
+    key: Callable[[Any], Hashable]
+    #: how a region may hold the expectation: nothing that does not live for ever may be kept alive
+    freeze: Callable[[Any], Any]
+    #: a source holds one of these at most: two with different expectations contradict each other
+    single: bool = False
+    #: it must hold before anything is fetched from its source
+    before_fetch: bool = False
+    #: it looks at a value of the program; without one its source is NOWHERE
+    has_source: bool = True
+
+
 class Kind(enum.Enum):
     """The kinds of checks; the comment says what `expected` holds."""
 
-    TYPE = "type"  # the class: type(x) is this
-    IS = "is"  # the object itself
-    IS_NOT = "is not"  # an object that it was not
-    EQUALS = "equals"  # a value: exact type and equal, also inside of tuples, frozensets and slices
-    LENGTH = "length"  # n, of a builtin container whose type is guarded
-    KEYS = "keys"  # tuple of a dict's keys in order, or frozenset of a set's elements
-    HAS_KEY = "has key"  # a key of a dict
-    LACKS_KEY = "lacks key"  # a key that a dict does not have
-    TRUTHY = "true"  # None: a builtin container or number that was true
-    FALSY = "false"  # None
-    TENSOR = "tensor"  # the real tensor seen
-    ALIAS = "same object as"  # another source: the same object
-    NOT_ALIAS = "other object than"  # another source: not the same object
-    NO_OVERLAP = "storage overlaps as it did with"  # sources of tensors, each with a TENSOR guard
-    TYPE_ATTR = "class attribute"  # (cls, name, raw object or MISSING); has no source
-    CODE = "code"  # the original code object of a function
-    STATE = "global state"  # a GlobalState; None takes the one of this moment
-    EXPRESSION = "expression"  # the bool that this source was
+    row: Row
+    _value_: str
+
+    def __new__(cls, row: Row) -> Kind:
+        kind = object.__new__(cls)
+        kind._value_, kind.row = row.words, row
+        return kind
+
+    # the class: type(x) is this
+    TYPE = Row("type", id, hold, single=True, before_fetch=True)
+    # the object itself
+    IS = Row("is", id, hold, single=True, before_fetch=True)
+    # an object that it was not
+    IS_NOT = Row("is not", id, hold)
+    # a value: exact type and equal, also inside of tuples, frozensets and slices
+    EQUALS = Row("equals", value_key, _itself, single=True, before_fetch=True)
+    # n, of a builtin container whose type is guarded
+    LENGTH = Row("length", _itself, _itself, single=True, before_fetch=True)
+    # tuple of a dict's keys in order, or frozenset of a set's elements
+    KEYS = Row("keys", _key_of_keys, _hold_keys, single=True, before_fetch=True)
+    # a key of a dict
+    HAS_KEY = Row("has key", key_of, hold, before_fetch=True)
+    # a key that a dict does not have
+    LACKS_KEY = Row("lacks key", key_of, hold, before_fetch=True)
+    # None: a builtin container or number that was true
+    TRUTHY = Row("true", _itself, _itself)
+    # None
+    FALSY = Row("false", _itself, _itself)
+    # the real tensor seen (`freeze` makes TensorFacts of it)
+    TENSOR = Row("tensor", id, _itself, single=True)
+    # another source: the same object
+    ALIAS = Row("same object as", _itself, weakened)
+    # another source: not the same object
+    NOT_ALIAS = Row("other object than", _itself, weakened)
+    # sources of tensors, each with a TENSOR guard
+    NO_OVERLAP = Row("storage overlaps as it did with", tuple, _itself, has_source=False)
+    # (cls, name, raw object or MISSING)
+    TYPE_ATTR = Row("class attribute", _key_of_attribute, lambda seen: ClassAttribute.of(*seen), has_source=False)
+    # the original code object of a function
+    CODE = Row("code", id, hold, single=True, before_fetch=True)
+    # a GlobalState; None takes the one of this moment
+    STATE = Row("global state", _itself, _itself, single=True, has_source=False)
+    # the bool that this source was
+    EXPRESSION = Row("expression", _itself, _itself, single=True)
 
 
 #: The source of guards that look at no value of the program (STATE, TYPE_ATTR, NO_OVERLAP).
@@ -84,34 +145,11 @@ class Guard:
             return f"storage of {', '.join(map(str, sources))} overlaps as it did"
         if self.kind in (Kind.TRUTHY, Kind.FALSY):
             return f"{self.source}: {self.kind.value}"
+        if self.kind is Kind.EXPRESSION:
+            return f"{self.source}: is {self.expected}"
         return f"{self.source}: {self.kind.value} {describe(self.expected)}"
 
 
-def _expected_key(kind: Kind, expected: Any) -> Hashable:
-    """What tells two guards of one kind on one source apart, and a flag of contradiction lies in."""
-    if kind is Kind.EQUALS:
-        return value_key(expected)
-    if kind in (Kind.LENGTH, Kind.EXPRESSION, Kind.STATE, Kind.TRUTHY, Kind.FALSY, Kind.ALIAS, Kind.NOT_ALIAS):
-        return expected
-    if kind in (Kind.HAS_KEY, Kind.LACKS_KEY):
-        return key_of(expected)
-    if kind is Kind.KEYS:
-        keys = tuple(map(key_of, expected))
-        return keys if type(expected) is tuple else frozenset(keys)
-    if kind is Kind.NO_OVERLAP:
-        return tuple(expected)
-    if kind is Kind.TYPE_ATTR:
-        cls, name, raw = expected
-        return id(cls), name, id(raw)
-    return id(expected)
-
-
-#: Kinds of which a source holds one at most: two with different expectations contradict each other.
-_SINGLE = frozenset({
-    Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.TENSOR, Kind.CODE, Kind.EXPRESSION, Kind.STATE,
-})  # fmt: skip
-#: Kinds whose source is NOWHERE.
-_OF_NO_SOURCE = frozenset({Kind.TYPE_ATTR, Kind.STATE, Kind.NO_OVERLAP})
 #: Kinds that say of what class the value is.
 _TYPED = (Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.TENSOR)
 #: Pairs that contradict each other on the same source with the same expectation.
@@ -182,7 +220,7 @@ class GuardSet:
 
     def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
         """InternalError for a guard that contradicts an earlier one."""
-        if kind in _OF_NO_SOURCE:
+        if not kind.row.has_source:
             source = NOWHERE
         number = self._number(source)
         if kind is Kind.STATE:
@@ -191,7 +229,7 @@ class GuardSet:
             expected = expected or GlobalState()
         if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
             return
-        seen = _expected_key(kind, expected)
+        seen = kind.row.key(expected)
         if (kind, number, seen) in self._known:
             return
         only = self._only(kind, number, expected)
@@ -206,7 +244,7 @@ class GuardSet:
     @staticmethod
     def _only(kind: Kind, number: int, expected: Any) -> Hashable:
         """A key for what only one expectation can hold of."""
-        if kind in _SINGLE:
+        if kind.row.single:
             return kind, number
         if kind is Kind.TYPE_ATTR:
             return kind, id(expected[0]), expected[1]
@@ -254,11 +292,10 @@ class GuardSet:
             elif guard.kind is Kind.NO_OVERLAP:
                 expected = self._overlap(guard.expected, tensors)
             else:
-                expected = _frozen(guard.kind, guard.expected)
+                expected = guard.kind.row.freeze(guard.expected)
             return Guard(guard.kind, self._weak[self._number(guard.source)], expected, guard.line)
 
         return tuple(map(freeze, needed))
-
 
     def _overlap(
         self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor]
@@ -298,18 +335,6 @@ def _agree(strong: Kind, value: Any, weak: Kind, expected: Any) -> bool:
 
 def _class(kind: Kind, expected: Any) -> type:
     return expected if kind is Kind.TYPE else type(expected)
-
-
-def _frozen(kind: Kind, expected: Any) -> Any:
-    if kind in (Kind.TYPE, Kind.IS, Kind.IS_NOT, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.CODE):
-        return hold(expected)
-    if kind is Kind.KEYS:
-        return frozenset(map(hold, expected)) if type(expected) is frozenset else tuple(map(hold, expected))
-    if kind is Kind.TYPE_ATTR:
-        return ClassAttribute.of(*expected)
-    if kind in (Kind.ALIAS, Kind.NOT_ALIAS):
-        return weakened(expected)
-    return expected
 
 
 __all__ = ["MISSING", "NOWHERE", "Guard", "GuardSet", "Kind", "describe", "has_value", "same_value", "type_attribute"]
