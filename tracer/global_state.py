@@ -1,14 +1,14 @@
-"""The global state of torch that a graph depends on unseen: read at capture, checked in one call before each run.
+"""The global state of torch that a graph depends on unseen: read at capture, checked before each run.
 
 `GlobalStateGuard` of torch sees grad mode, autocast, default dtype, determinism, precision of matrix products, threads.
 Added here: function and dispatch modes (a default device is one), saved-tensor hooks, anomaly mode, the levels of
-forward AD and functorch, inference mode. As in `native.py` there is a fallback in plain Python.
+forward AD and functorch, inference mode, jit's tracing. As in `native.py` there is a fallback in plain Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._device import DeviceContext
@@ -26,6 +26,7 @@ from .torch_private import (
     function_mode_at,
     function_modes,
     functorch_level,
+    jit_tracing,
     saved_tensor_hooks,
     torch_function_all_disabled,
     torch_function_enabled,
@@ -61,8 +62,8 @@ def _function_modes() -> tuple[object, ...]:
     return tuple(_mode(function_mode_at(i)) for i in range(function_modes()))
 
 
-def _modes() -> tuple[object, object]:
-    return _function_modes(), tuple(_mode(dispatch_mode_at(i)) for i in range(dispatch_modes()))
+def _dispatch_modes() -> tuple[object, ...]:
+    return tuple(_mode(dispatch_mode_at(i)) for i in range(dispatch_modes()))
 
 
 def _hooks() -> object:
@@ -121,7 +122,9 @@ _NATIVE_FACTS: dict[str, Callable[[], object]] = {  # what GlobalStateGuard sees
 }
 _OTHER_FACTS: dict[str, Callable[[], object]] = {
     "inference mode": torch.is_inference_mode_enabled,
-    "function and dispatch modes": _modes,
+    "function modes": _function_modes,
+    "dispatch modes": _dispatch_modes,
+    "jit tracing": jit_tracing,
     "functorch level": functorch_level,
     "forward AD level": forward_ad_level,
     "saved-tensor hooks": _hooks,
@@ -152,11 +155,10 @@ class GlobalState:
 
     def refusal(self) -> str | None:
         """Why nothing can be captured in this state, if so."""
-        modes: Any = self.facts["function and dispatch modes"]
-        of_functions, of_dispatch = modes
-        if of_dispatch:
+        if self.facts["dispatch modes"]:
             return "a torch dispatch mode is active"
-        if any(isinstance(mode, Same) for mode in of_functions):
+        modes: Any = self.facts["function modes"]
+        if any(isinstance(mode, Same) for mode in modes):
             return "a torch function mode is active"
         if self.facts["functorch level"] is not None:
             return "a functorch transform is active"
@@ -165,57 +167,69 @@ class GlobalState:
         return None
 
 
-def state_check(state: GlobalState, *, tensors_checked: bool, native: bool = USE_NATIVE) -> Check:
-    """`check()`: is the global state this one? `tensors_checked`: a tensor check follows, which sees dispatch keys."""
+class StateCondition(NamedTuple):
+    """A condition of a region: `text` with one name in it, that of `constant`; `name` is what to call it."""
+
+    text: str
+    name: str
+    constant: Any
+
+
+def state_conditions(
+    state: GlobalState, *, tensors_checked: bool, native: bool = USE_NATIVE
+) -> tuple[StateCondition, ...]:
+    """Conditions that together say: the global state is this one.
+
+    `tensors_checked`: a tensor check follows, which sees dispatch keys, and so dispatch modes, functorch's levels,
+    inference mode and jit's tracing.
+    """
     facts = state.facts
     if not native or state.native is None:
-        return _plain_state_check(facts, _NATIVE_FACTS | _OTHER_FACTS)
-    names = set(_OTHER_FACTS) - {*_QUICK_FACTS, "function and dispatch modes"}
-    if tensors_checked:  # inference mode and functorch change the dispatch keys
-        names -= {name for name in ("inference mode", "functorch level") if not facts[name]}
+        return (StateCondition("{}()", "state", _plain_state_check(facts, _NATIVE_FACTS | _OTHER_FACTS)),)
+    names = dict.fromkeys(_OTHER_FACTS)
+    if tensors_checked:
+        for name in _SEEN_IN_KEYS:
+            if facts[name] == _IDLE[name]:
+                del names[name]
     if not facts["deterministic algorithms"]:
-        names.discard("deterministic fill")
+        del names["deterministic fill"]
     if not torch.cuda.is_available():
-        names -= {"cuDNN precision", "CUDA device"}
-    elif torch.cuda.device_count() == 1:
-        names.discard("CUDA device")
-    check = _quick_state_check(state)
-    if not names:
-        return check
-    rest = _plain_state_check(facts, {name: _OTHER_FACTS[name] for name in names})
-    return lambda: check() and rest()
+        del names["cuDNN precision"]
+    if not torch.cuda.is_available() or torch.cuda.device_count() == 1:
+        del names["CUDA device"]
+    quick = [_QUICK[name] for name in names if name in _QUICK and facts[name] == _IDLE[name]]
+    others = {name: _OTHER_FACTS[name] for name in names if name not in _QUICK or facts[name] != _IDLE[name]}
+    if others:
+        quick.append(StateCondition("{}()", "other_state", _plain_state_check(facts, others)))
+    return (StateCondition("{}()", "state", state.native.check), *quick)
 
 
-#: What the quick check looks at beside the modes, and what it takes for usual.
-_QUICK_FACTS: dict[str, object] = {"forward AD level": -1, "saved-tensor hooks": None, "anomaly mode": None}
+#: What some facts usually are.
+_IDLE: dict[str, object] = {
+    "function modes": (), "dispatch modes": (), "forward AD level": -1, "saved-tensor hooks": None,
+    "anomaly mode": None, "inference mode": False, "functorch level": None, "jit tracing": False,
+}  # fmt: skip
+#: What shows in the dispatch keys of the thread unless it is idle.
+_SEEN_IN_KEYS = ("dispatch modes", "functorch level", "inference mode", "jit tracing")
+#: How to see that they still are: the quickest way for each.
+_QUICK = {
+    "function modes": StateCondition("not {}()", "function_modes", function_modes),
+    "dispatch modes": StateCondition("not {}()", "dispatch_modes", dispatch_modes),
+    "forward AD level": StateCondition("{}._current_level < 0", "forward_ad", forward_ad_module),
+    "saved-tensor hooks": StateCondition("{}(True) is None", "saved_tensor_hooks", saved_tensor_hooks),
+    "anomaly mode": StateCondition("not {}()", "anomaly_mode", torch.is_anomaly_enabled),
+    "inference mode": StateCondition("not {}()", "inference_mode", torch.is_inference_mode_enabled),
+    "functorch level": StateCondition("{}() is None", "functorch_level", functorch_level),
+    "jit tracing": StateCondition("not {}()", "tracing", jit_tracing),
+}
 
 
-def _quick_state_check(state: GlobalState) -> Check:
-    """One call for the usual state, in which most of what the native check overlooks is not at work."""
-    modes: Any = state.facts["function and dispatch modes"]
-    assert state.native is not None
-    same: Check = state.native.check
-    if any(state.facts[name] != idle for name, idle in _QUICK_FACTS.items()) or modes[1]:
-        names = (*_QUICK_FACTS, "function and dispatch modes")
-        rest = _plain_state_check(state.facts, {name: _OTHER_FACTS[name] for name in names})
-        return lambda: same() and rest()
-    expected, count = modes[0], len(modes[0])
-    count_function_modes, count_dispatch_modes, hooks = function_modes, dispatch_modes, saved_tensor_hooks
-    anomaly, level = torch.is_anomaly_enabled, forward_ad_module
-
-    def check() -> bool:
-        return (
-            same()
-            and count_function_modes() == count
-            and count_dispatch_modes() == 0
-            and hooks(True) is None
-            and not anomaly()
-            and level._current_level < 0  # what forward_ad_level gives, without the call
-        )
-
-    if not count:
-        return check
-    return lambda: check() and _function_modes() == expected
+def state_check(state: GlobalState, *, tensors_checked: bool, native: bool = USE_NATIVE) -> Check:
+    """`check()`: is the global state this one?"""
+    conditions = state_conditions(state, tensors_checked=tensors_checked, native=native)
+    text = " and ".join(c.text.format(f"c{n}") for n, c in enumerate(conditions))
+    check: Check = eval(f"lambda: {text}", {f"c{n}": c.constant for n, c in enumerate(conditions)})
+    return check
 
 
 def _plain_state_check(facts: dict[str, object], readers: dict[str, Callable[[], object]]) -> Check:

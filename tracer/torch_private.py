@@ -342,6 +342,10 @@ fp16_reduction = torch._C._get_cublas_allow_fp16_reduced_precision_reduction
 bf16_reduction = torch._C._get_cublas_allow_bf16_reduced_precision_reduction
 
 
+def jit_tracing() -> bool:
+    return torch._C._get_tracing_state() is not None
+
+
 #: its `_current_level` is what `forward_ad_level` gives
 forward_ad_module: Any = forward_ad
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from threading import Thread
@@ -336,6 +337,25 @@ def test_functorch_levels(native: bool) -> None:
 
     torch.vmap(look)(torch.zeros(2))
     assert seen == [False, True]
+
+
+@BOTH
+@pytest.mark.parametrize("tensors_checked", [False, True])
+def test_jit_tracing(native: bool, tensors_checked: bool) -> None:
+    sample = torch.ones(2)
+    check = state_check(GlobalState(), tensors_checked=tensors_checked, native=native)
+    tensors = tensors_check([TensorFacts.of(sample)], native=native)
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(check() and (not tensors_checked or tensors(x)))
+        return x + 1
+
+    look(sample)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(look, (sample,), check_trace=False)
+    assert seen == [True, False]
 
 
 @BOTH
