@@ -15,7 +15,7 @@ from .lowering import LOWERINGS, Names, Pieces
 from .region import HandlerMismatch, StackMismatch, UnboundLocal, WildJump, WrongStackSlot
 from .units import Handler, Unit
 from .versions import FOR_END, NULL_ABOVE_CALLABLE, SEND_END
-from .versions_emit import LOAD_CHECKED
+from .versions_emit import LOAD_CHECKED, POP_TOP_TAKES_NULL
 
 # What cannot raise brings nothing to its handler: the range of a handler's handler begins and ends with these.
 NEVER_RAISE = frozenset({
@@ -205,6 +205,8 @@ class Flow:
     def _objects(self, at: int, opname: str, stack: list[Kind], takes: int) -> None:
         """No instruction takes a NULL, except for a call in the one slot where it belongs."""
         taken = stack[len(stack) - takes :] if takes else []
+        if opname == "POP_TOP" and POP_TOP_TAKES_NULL:
+            return
         if opname in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") and taken:
             taken.pop(1 if NULL_ABOVE_CALLABLE else 0)
         for kind in taken:

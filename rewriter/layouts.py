@@ -12,6 +12,7 @@ the generator or coroutine that is waited for. There is no entry or landing
   cell, or wherever it may or may not hold one;
 - in a class body or module with fast locals (the variables of its inlined comprehensions): their slots are hidden from
   `locals()` by a mark that no new code object can be given, and their names may be there twice;
+- on 3.14, in a `with` block and where a handler keeps the place of the instruction that raised (`versions_emit.py`);
 - where a stack slot may or may not be NULL. Method loads can be made plain; what is left is the saved variable of an
   inlined comprehension whose name may or may not be bound outside of it.
 """
@@ -22,14 +23,14 @@ import inspect
 import keyword
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 
 from .analysis import MAYBE_NULL, NULL
 from .decode import Decoded
 from .region import EntryLayout, LandingLayout, NotEnterable, NotLandable, UnitMismatch
 from .units import Unit, units
-from .versions_emit import NEVER_ENTERED
+from .versions_emit import LASTI_IS_OBJECT, NEVER_ENTERED, UNKNOWN_PAIRS
 
 # Names that mean something else in region text (ARCHITECTURE.md, "Layouts, graft").
 RESERVED = re.compile(r"[kc]_.*|[tvs]\d+")
@@ -81,12 +82,32 @@ def _places(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Iterator[in
         return
     targets = {handler.target for handler in decoded.handlers}
     closed = _closed(rows)
+    can_pass = _stack_check(decoded, rows)
     for index, unit in rows:
         if index < decoded.start or index in targets or index in closed or unit.name in NEVER_ENTERED:
             continue
         stack = decoded.stack_at(index)
-        if stack is not None and MAYBE_NULL not in stack and not decoded.unclear_at(index):
+        if stack is not None and MAYBE_NULL not in stack and not decoded.unclear_at(index) and can_pass(index):
             yield index
+
+
+def _stack_check(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Callable[[int], bool]:
+    """Are all slots of a stack known to be objects or NULLs, also to this Python? (3.14; before: yes.)"""
+    pairs = {index for index, unit in rows if unit.name in UNKNOWN_PAIRS}
+    instructions = decoded.instructions
+    entered = {instruction.index for instruction in instructions if instruction.opname == "PUSH_EXC_INFO"}
+
+    def can_pass(index: int) -> bool:
+        producers = decoded.producers_at(index) or ()
+        for place, pushers in enumerate(producers):
+            if any(instructions[pusher].unit in pairs for pusher in pushers):
+                return False
+            below = producers[place - 1] if place else frozenset()
+            if not (pushers or LASTI_IS_OBJECT or below & entered):  # from the interpreter, not a handled exception
+                return False
+        return True
+
+    return can_pass if pairs or not LASTI_IS_OBJECT else lambda index: True
 
 
 def _closed(rows: tuple[tuple[int, Unit], ...]) -> set[int]:

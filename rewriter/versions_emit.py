@@ -24,7 +24,8 @@ CACHES: dict[str, int] = {
 }
 
 JUMPS = frozenset(OPNAME[code] for code in dis.hasjrel if OPNAME[code] in OPCODE)
-BACKWARD_JUMPS = frozenset(name for name in JUMPS if "BACKWARD" in name)
+# 3.14's END_ASYNC_FOR never jumps, but names the SEND of its loop, for events.
+BACKWARD_JUMPS = frozenset(name for name in JUMPS if "BACKWARD" in name or name == "END_ASYNC_FOR")
 # Instructions whose argument is an index into locals, cells and free variables in one row.
 LOCALS_PLUS = frozenset(OPNAME[code] for code in (*dis.haslocal, *dis.hasfree) if OPNAME[code] in OPCODE)
 
@@ -104,6 +105,14 @@ def _compare_arguments() -> dict[str, int]:
 
 
 COMPARE = _compare_arguments()
+
+# The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14; nor is
+# there a plain load for the pair that LOAD_SPECIAL pushes: no entry can pass these, no landing push them.
+LASTI_IS_OBJECT = VERSION < (3, 14)
+UNKNOWN_PAIRS = frozenset({"LOAD_SPECIAL"}) & OPCODE.keys()
+
+# POP_TOP takes a NULL since 3.14; before, it crashes on one.
+POP_TOP_TAKES_NULL = VERSION >= (3, 14)
 
 # Units that stand for nothing a region may start or end at. FOR_ITER jumps over what stands at its target, counting
 # instructions; generators and decode look for END_SEND at SEND's, events of a branch for NOT_TAKEN right behind it.

@@ -134,7 +134,7 @@ def test_most_instructions_can_be_entered():
         decoded = decode(case.function.__code__)
         reached = [index for index in decoded.unit_starts() if decoded.stack_at(index) is not None]
         possible, total = possible + len(enterable(decoded)), total + len(reached)
-    assert possible > 0.85 * total
+    assert possible > (0.85 if sys.version_info < (3, 14) else 0.7) * total  # 3.14: not in with blocks
 
 
 def compute(a, b):

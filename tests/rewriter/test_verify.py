@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
@@ -39,6 +40,10 @@ def function(xs: list[int], flag: bool) -> Any:
                 total -= 1
             except ValueError:
                 total += x
+    try:
+        total -= max(total, xs.index(total, total))
+    except ValueError:
+        total = max(total, xs.index(0))
     return total, maybe
 
 
@@ -135,7 +140,8 @@ exit_, landing, push = Emitter.exit, Emitter.landing, Emitter._push
     ("_push", landing_swaps_null_and_object, region.WrongStackSlot),
     ("_bind", landing_forgets_the_locals, region.UnboundLocal),
     ("_load_checked", entry_reads_unbound_locals, region.UnboundLocal),
-    ("exit", exit_pops_nulls, region.WrongStackSlot),
+    pytest.param("exit", exit_pops_nulls, region.WrongStackSlot, marks=pytest.mark.skipif(
+        sys.version_info >= (3, 14), reason="POP_TOP takes a NULL")),
     ("exit", exit_forgets_the_result, UNBOUND_RESULT),
     ("landing", landing_ends_a_handler, region.WrongStackSlot),
 ])
@@ -306,8 +312,9 @@ def test_code_that_ends_without_an_end(monkeypatch):
 
 def test_opcodes_that_this_python_lacks():
     decoded, code, places = made(places=())
-    known = set(OPCODE.values())
-    unknown = next(number for number in range(255, 0, -1) if number not in known)
+    # Other free numbers are specialised or instrumented instructions, which are not read back as they are.
+    unknown = 125 if sys.version_info >= (3, 13) else max(set(range(256)) - set(OPCODE.values()))
+    assert unknown not in dis.opmap.values()
     refused(region.UnknownOpcode, decoded, patched(code, units(code)[-1].offset, unknown), places)
 
 
