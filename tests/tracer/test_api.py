@@ -736,8 +736,29 @@ class TestExplain:
 
     def test_without_install_there_is_nothing_to_explain(self):
         tracer.uninstall()
-        with pytest.raises(RuntimeError, match="install"):
+        with pytest.raises(RuntimeError, match=r"call tracer.install\(\)"):
             tracer.explain(double)(x)
+
+    def test_switched_off_there_is_nothing_to_explain(self, monkeypatch):
+        tracer.uninstall()
+        monkeypatch.setenv("TORCHGRAFT", "0")
+        tracer.install(backend="eager")
+        with pytest.raises(RuntimeError, match="unset TORCHGRAFT=0"):
+            tracer.explain(double)(x)
+
+    def test_a_graph_that_keeps_raising_is_dropped_with_a_warning(self, caplog):
+        def no_tuple(graph, inputs):
+            return lambda *tensors: graph(*tensors)[0]
+
+        @tracer.compile(backend=no_tuple)
+        def f(x):
+            return x + 1
+
+        with caplog.at_level(logging.WARNING, "tracer"):
+            for _ in range(12):
+                assert torch.equal(f(torch.ones(3)), torch.full((3,), 2.0))
+        [told] = [r.getMessage() for r in caplog.records if "raised 8 times" in r.getMessage()]
+        assert "too many values" in told
 
     def test_originals_are_what_is_explained(self):
         state = runtime.state_of(tracer.compile(double))

@@ -204,7 +204,8 @@ def explain(fn: Any) -> Callable[..., Report]:
 
     def call(*args: Any, **kwargs: Any) -> Report:
         if not runtime.on:
-            raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
+            remedy = "unset TORCHGRAFT=0 in the environment" if config.switched_off() else "call tracer.install() first"
+            raise RuntimeError(f"nothing is compiled, so there is nothing to explain: {remedy}")
         result = target(*args, **kwargs)
         state = runtime.state_of(target)
         if state is None:

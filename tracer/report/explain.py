@@ -9,6 +9,10 @@ from ..cache import BreakRecord, CodeState, EntryState, Region, Registry
 from ..errors import UserLine
 
 
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 @dataclass(frozen=True)
 class RegionReport:
     """One region. `guards`: each condition in words, with the user's line that needs it."""
@@ -24,8 +28,9 @@ class RegionReport:
     backend_seconds: float
 
     def __str__(self) -> str:
-        lines = [f"    region ({self.hits} hits): {self.operators} operators, backend {self.backend or 'none'}, "
-                 f"captured in {1e3 * self.capture_seconds:.1f} ms, compiled in {1e3 * self.backend_seconds:.1f} ms"]
+        lines = [f"    region ({_counted(self.hits, 'hit')}): {_counted(self.operators, 'operator')}, "
+                 f"backend {self.backend or 'none'}, captured in {1e3 * self.capture_seconds:.1f} ms, "
+                 f"compiled in {1e3 * self.backend_seconds:.1f} ms"]
         lines += [f"      guard {text}" + ("" if line is None else f"   [{line}]") for text, line in self.guards]
         lines += [f"      effect {text}" for text in self.effects]
         lines.append(f"      ends {self.ends}")
@@ -66,8 +71,8 @@ class BreakReport:
         return cls(record.title, record.details, record.hint, record.stack, record.count)
 
     def __str__(self) -> str:
-        text = f"  break: {self.title}" + (f": {self.details}" if self.details else "") + f" (met {self.count} times)"
-        lines = [text, *([f"    hint: {self.hint}"] if self.hint else [])]
+        text = f"  break: {self.title}" + (f": {self.details}" if self.details else "")
+        lines = [f"{text} (met {_counted(self.count, 'time')})", *([f"    hint: {self.hint}"] if self.hint else [])]
         return "\n".join([*lines, *(f"    at {line}" for line in reversed(self.stack))])
 
 
@@ -89,8 +94,9 @@ class Report:
         return tuple(region for entry in self.entries for region in entry.regions)
 
     def __str__(self) -> str:
-        lines = [f"{self.function} ({self.filename}:{self.line}): {len(self.regions)} regions, "
-                 f"{sum(r.operators for r in self.regions)} operators, {len(self.breaks)} breaks"]
+        operators = sum(region.operators for region in self.regions)
+        lines = [f"{self.function} ({self.filename}:{self.line}): {_counted(len(self.regions), 'region')}, "
+                 f"{_counted(operators, 'operator')}, {_counted(len(self.breaks), 'break')}"]
         lines += map(str, self.entries)
         lines += map(str, self.breaks)
         lines += [f"  error: {text}" for text in self.errors]
@@ -117,9 +123,9 @@ def _entry(entry: EntryState) -> EntryReport:
     elif entry.dead:
         what = "nothing more is compiled here"
     elif entry.regions:
-        what = f"{len(entry.regions)} regions"
+        what = _counted(len(entry.regions), "region")
     else:
-        what = f"reached {entry.reached} times, nothing compiled yet"
+        what = f"reached {_counted(entry.reached, 'time')}, nothing compiled yet"
     return EntryReport(entry.index, entry.line, entry.text, what, tuple(map(_region, entry.regions)))
 
 

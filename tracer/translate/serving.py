@@ -268,6 +268,10 @@ class Translator:
         log.backend.debug("%s entry %d: the graph raised %s: %s", state.name, entry.index, type(error).__name__, error)
         region.failures += 1
         if region.failures >= MAX_FAILURES and self._take_lock(blocking=False):
+            log.backend.warning(
+                "%s (%s:%s): a compiled graph raised %d times and is dropped; this part runs plain. Last: %s: %s",
+                state.name, state.filename, state.line, region.failures, type(error).__name__, error,
+            )  # fmt: skip
             try:
                 entry.regions.remove(region)
                 entry.dead = True

@@ -32,6 +32,8 @@ class Value:
 
     #: what the object is called in messages
     kind: ClassVar[str] = "object"
+    #: the program can tell two of these apart by `is`: the same object, found twice, is one value (and a guard says so)
+    has_identity: ClassVar[bool] = False
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -42,7 +44,8 @@ class Value:
         return f"{self.kind} {self.source}" if self.source is not None else f"a {self.kind}"
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
-        raise GraphBreak(f"{what} of {self.kind}", str(self), hint or f"move it out of the compiled function: {what}")
+        hint = hint or "do it outside of the compiled function, or let it be a break"
+        raise GraphBreak(f"{what} of {self.kind}", str(self), hint)
 
     # what it is -----------------------------------------------------------------------------------------------------
     def python_type(self, ctx: Context) -> type:
