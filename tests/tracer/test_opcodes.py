@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rewriter.instructions import CANONICAL_OPNAMES
+from tracer.errors import InternalError
 from tracer.interpreter import opcodes
-from tracer.interpreter.frame import HANDLERS, REFUSED
+from tracer.interpreter.frame import HANDLERS, REFUSED, handles, refuses
 
 assert opcodes
 
@@ -19,3 +22,10 @@ def test_no_instruction_is_both_handled_and_refused() -> None:
 
 def test_each_refusal_has_a_reason() -> None:
     assert all(len(reason.split()) > 2 for reason in REFUSED.values())
+
+
+def test_an_instruction_is_handled_or_refused_not_both() -> None:
+    with pytest.raises(InternalError, match="take it out of refuses"):
+        handles(next(iter(REFUSED)))(HANDLERS["JUMP"])
+    with pytest.raises(InternalError, match="both handled and refused"):
+        refuses("because it is", "JUMP")

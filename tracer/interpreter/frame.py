@@ -31,6 +31,8 @@ NULL = NullValue()
 #: what a handler gives back to end its frame's run: the value returned or yielded
 Handler = Callable[["Frame", Instruction], "Value | None"]
 HANDLERS: dict[str, Handler] = {}
+#: canonical instructions that capture refuses, each with the reason; with HANDLERS this is every one (a test holds it)
+REFUSED: dict[str, str] = {}
 
 
 def handles(*opnames: str) -> Callable[[Handler], Handler]:
@@ -40,10 +42,19 @@ def handles(*opnames: str) -> Callable[[Handler], Handler]:
         for opname in opnames:
             if opname in HANDLERS:
                 raise InternalError(f"two handlers for {opname}")
+            if opname in REFUSED:
+                raise InternalError(f"{opname} is handled now: take it out of refuses(...) in interpreter/opcodes/")
             HANDLERS[opname] = handler
         return handler
 
     return register
+
+
+def refuses(reason: str, *opnames: str) -> None:
+    for opname in opnames:
+        if opname in HANDLERS or opname in REFUSED:
+            raise InternalError(f"{opname} is both handled and refused: one of the two, in interpreter/opcodes/")
+        REFUSED[opname] = reason
 
 
 class Frame:
@@ -181,13 +192,3 @@ class LastInstruction(Value):
 
 
 LASTI = LastInstruction()
-
-#: canonical instructions that capture refuses, each with the reason; with HANDLERS this is every one (a test holds it)
-REFUSED: dict[str, str] = {}
-
-
-def refuses(reason: str, *opnames: str) -> None:
-    for opname in opnames:
-        if opname in HANDLERS or opname in REFUSED:
-            raise InternalError(f"{opname} is both handled and refused")
-        REFUSED[opname] = reason
