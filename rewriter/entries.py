@@ -128,7 +128,7 @@ class Emitter:
         self.unbound.append((handler, back, around))
 
     def unbound_handlers(self) -> None:
-        """Behind the body. The exception was raised, never handled: no PUSH_EXC_INFO, so nobody else sees it."""
+        """Behind the body. The exception was raised, never handled: no PUSH_EXC_INFO, so only debuggers see it."""
         for handler, back, around in self.unbound:
             self.assembler.cover = around
             self.assembler.place(handler)

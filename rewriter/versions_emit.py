@@ -106,8 +106,8 @@ def _compare_arguments() -> dict[str, int]:
 
 COMPARE = _compare_arguments()
 
-# The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14; nor is
-# there a plain load for the pair that LOAD_SPECIAL pushes: no entry can pass these, no landing push them.
+# The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14; nor
+# is there a plain load for the pair that LOAD_SPECIAL pushes: no entry can pass these, no landing push them.
 LASTI_IS_OBJECT = VERSION < (3, 14)
 UNKNOWN_PAIRS = frozenset({"LOAD_SPECIAL"}) & OPCODE.keys()
 
