@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Callables by their names: their repr may hold an address, and both test processes must find the same ids."""
     return getattr(val, "__name__", None) if callable(val) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """No address in an id and no set's order: both test processes must find the same ones."""
+    item._nodeid = re.sub(r" at 0x[0-9a-f]+|(?<=frozenset\()\{[^}]*\}", "", item.nodeid)
 
 
 def _has_gpu() -> bool:
