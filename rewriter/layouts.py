@@ -49,6 +49,7 @@ class Facts:
         self.landable = frozenset(_places(decoded, self.rows))
         self.enterable = frozenset(k for k in self.landable if decoded.instructions[k].opname != "SEND")
         self.assigned = _assigned(decoded)
+        self.deleted = _deleted(decoded)
         self.parameters = {name: _parameter_name(decoded, name) for name in decoded.slots}
         self.entries: dict[int, EntryLayout] = {}
         self.landings: dict[int, LandingLayout] = {}
@@ -162,9 +163,10 @@ def landing_layout(decoded: Decoded, index: int) -> LandingLayout:
     if found is not None:
         return found
     stack = _stack(decoded, index, NotLandable)
-    here = decoded.live_at(index) & known.assigned
-    names = tuple(name for name in decoded.slots if name in here)
-    layout = LandingLayout(index, names, frozenset(names) - decoded.bound_at(index), stack)
+    live = decoded.live_at(index) & known.assigned
+    let_go = known.deleted - live  # what a region has deleted must not live on in the frame
+    names = tuple(name for name in decoded.slots if name in live or name in let_go)
+    layout = LandingLayout(index, names, (live - decoded.bound_at(index)) | let_go, stack)
     return known.landings.setdefault(index, layout)
 
 
@@ -180,6 +182,11 @@ def _assigned(decoded: Decoded) -> frozenset[str]:
     """Names whose slot the function binds or unbinds anywhere."""
     changing = ("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")
     return frozenset(instruction.arg for instruction in decoded.instructions if instruction.opname in changing)
+
+
+def _deleted(decoded: Decoded) -> frozenset[str]:
+    """Locals that the function deletes somewhere."""
+    return frozenset(instruction.arg for instruction in decoded.instructions if instruction.opname == "DELETE_FAST")
 
 
 def _parameter_name(decoded: Decoded, name: str) -> str:

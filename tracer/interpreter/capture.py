@@ -73,6 +73,11 @@ def _capture(request: Request, state: GlobalState) -> Capture:
     raise GraphBreak("capture began anew too often", f"{MAX_ATTEMPTS} times", "")
 
 
+def as_operator_failure(error: Raised | OperatorFailed) -> OperatorFailed:
+    """What fullgraph raises. A frame that the error has passed must not hold it: nobody could free either."""
+    return error if isinstance(error, OperatorFailed) else OperatorFailed(RuntimeError(str(error.value)))
+
+
 @dataclass(frozen=True)
 class Mark:
     """The root frame before one instruction, and how far everything else had got."""
@@ -147,8 +152,7 @@ class Attempt:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
-                own = error if isinstance(error, OperatorFailed) else OperatorFailed(RuntimeError(str(error.value)))
-                return self._end(mark, self._raises(error), own)
+                return self._end(mark, self._raises(error), as_operator_failure(error))
             except RecursionError:
                 return self._end(mark, GraphBreak("calls nested too deeply", "", ""))
 
@@ -259,9 +263,12 @@ class Attempt:
     def _landing_values(self, out: ExitWriter, index: int) -> tuple[str, ...]:
         layout = landing_layout(self.decoded, index)
         texts = []
+        live = self.decoded.live_at(index)
         for name in layout.locals:
             value = self.frame.locals.get(name)
-            if value is not None:
+            if value is not None and name not in live:
+                texts.append(out.hold(KEEP, "KEEP"))
+            elif value is not None:
                 texts.append(out.text(value))
             elif name in self.at_entry:
                 texts.append(out.hold(UNBOUND, "UNBOUND"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rewriter.layouts import RESERVED
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 BUDGET = 200_000
 #: frames of the user's program that may be inlined into each other
 MAX_DEPTH = 60
+
+#: what a program does not let go of by forgetting a local
+_LONG_LIVED = (type, ModuleType, BuiltinFunctionType, NoneType, bool, int, float, str)
 
 Mark = tuple[int, Any, Any]
 
@@ -191,6 +194,21 @@ class Context:
     def root_index(self) -> int:
         """The root instruction that is being read."""
         return self.frames[0].unit if self.frames else -1
+
+    def keeps_everything(self) -> bool:
+        """Does the program still hold, at this place, whatever it was given at the entry?
+
+        Not surely where a local was bound anew or deleted, something on the stack was used, or an object from outside
+        was changed. Classes, functions and modules of Python live longer than a call.
+        """
+        if self.changed:
+            return False
+        locals_, layout = self.frames[0].locals, self.request.layout
+        kept = {id(v.object) for v in locals_.values() if isinstance(v, Lazy)}
+        return all(
+            id(obj) in kept or name in layout.cells or isinstance(obj, _LONG_LIVED)
+            for name, obj in zip(layout.parameters, self.request.arguments, strict=True)
+        )
 
     def spend(self, n: int) -> None:
         self._left -= n

@@ -126,24 +126,25 @@ class Frame:
                 )
             return handler(self, instruction)
         except Raised as raised:
-            self.unwind(raised, instruction.index)
+            if not self.unwind(raised.value, instruction.index):
+                raise
             return None
 
-    def unwind(self, raised: Raised, index: int) -> None:
-        """Go to the handler that covers the instruction, as the exception table says; raise on where there is none."""
+    def unwind(self, exception: Value, index: int) -> bool:
+        """Go to the handler that covers the instruction, as the exception table says; False where there is none."""
         handler = self.decoded.handler_at(index)
         if handler is None:
-            raise raised
+            return False
         del self.stack[handler.depth :]
         if handler.lasti:
             self.stack.append(LASTI)
-        exception = raised.value
         if isinstance(exception, ExceptionValue):
             if self.exception is not None:
                 exception.chain(self.ctx, self.exception)
             exception.note_raised(self.ctx)
         self.stack.append(exception)
         self.ip = handler.target
+        return True
 
     # suspending -----------------------------------------------------------------------------------------------------
     def save(self) -> State:

@@ -56,6 +56,10 @@ _TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined])
 _REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
 
 
+#: methods of a constant that are not pure: a device is a context, too, within which new tensors are on it
+_CHANGES_TORCH_STATE = frozenset({"__enter__", "__exit__", "__call__"})
+
+
 class ConstantValue(Value):
     """An immutable Python object whose value is known at capture. Two of them are one object if their values are."""
 
@@ -107,6 +111,8 @@ class ConstantValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         value = self.as_python(ctx)
+        if name in _CHANGES_TORCH_STATE and isinstance(value, torch.device):
+            self.refuse("as a context or decorator", "pass device= to the functions that create tensors")
         if name == "__class__":
             return ctx.wrap(type(value), ctx.hold(type(value)))
         if isinstance(value, NoneType) or not hasattr(value, name):
@@ -163,6 +169,8 @@ class ConstantValue(Value):
         return call_pure(ctx, COMPARE[op], self.as_python(ctx), other.as_python(ctx))
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if isinstance(self.value, torch.device):
+            return self.getattr(ctx, "__call__")  # refuses: it decorates functions
         return call_pure(ctx, self.as_python(ctx))
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -35,7 +35,11 @@ class WeakReferenceValue(Value):
         if args or kwargs:
             self.refuse("call with arguments")
         assert self.source is not None
-        return ctx.wrap(self.reference(), Call(self.source, ()))
+        obj = self.reference()
+        if obj is not None and not ctx.keeps_everything():
+            # A region keeps what it was given, so what dies in plain Python would be found alive.
+            self.refuse("call after something was let go", "keep what it refers to until after the call")
+        return ctx.wrap(obj, Call(self.source, ()))
 
 
 @wraps(weakref.ref)

@@ -1,0 +1,269 @@
+"""Programs written to break capture: what is deleted, watched, or changed behind its back between calls."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import tracer
+from tests.support import check, compile_with
+
+x = torch.arange(6.0).reshape(2, 3)
+GLOBAL = 3
+
+
+def ended(call: Callable[..., Any], *args: Any) -> Any:
+    """What a call gives, a tensor as a list; or the class and text of what it raises."""
+    try:
+        result = call(*args)
+    except Exception as error:
+        return type(error), str(error)
+    return result.tolist() if isinstance(result, torch.Tensor) else result
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is freed is freed because nothing refers to it."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    yield
+    if enabled:
+        gc.enable()
+
+
+# what a guard looks at is gone ----------------------------------------------------------------------------------------
+def test_a_global_that_is_deleted() -> None:
+    def fn(a: Any) -> Any:
+        return a * GLOBAL
+
+    compiled = compile_with(fn, backend="eager")
+    for _ in range(2):
+        assert ended(compiled, x) == (x * 3).tolist()
+    held = globals().pop("GLOBAL")
+    try:
+        assert ended(compiled, x) == (NameError, "name 'GLOBAL' is not defined")
+    finally:
+        globals()["GLOBAL"] = held
+    assert ended(compiled, x) == (x * 3).tolist()
+    assert tracer.counters()["errors"] == 0
+
+
+def test_a_cell_that_is_emptied() -> None:
+    scale = 3
+
+    def fn(a: Any) -> Any:
+        return a * scale
+
+    compiled = compile_with(fn, backend="eager")
+    for _ in range(2):
+        assert ended(compiled, x) == (x * 3).tolist()
+    del scale
+    assert ended(compiled, x)[0] is NameError
+    scale = 4
+    assert ended(compiled, x) == (x * 4).tolist()
+
+
+def test_a_class_attribute_that_is_deleted() -> None:
+    class Scaled:
+        scale: Any = 3
+        nothing: Any = None
+
+        def __init__(self) -> None:
+            self.shift = 1
+
+        def apply(self, a: Any) -> Any:
+            return a * self.scale + self.shift + (self.nothing is None)
+
+    def fn(a: Any) -> Any:
+        return scaled.apply(a)
+
+    scaled = Scaled()
+    compiled = compile_with(fn, backend="eager")
+    for name in ("scale", "nothing", "apply"):
+        for _ in range(2):
+            assert ended(compiled, x) == (x * 3 + 2).tolist()
+        held = Scaled.__dict__[name]
+        delattr(Scaled, name)
+        assert ended(compiled, x)[0] is AttributeError
+        setattr(Scaled, name, held)
+    type.__setattr__(Scaled, "shift", property(lambda self: 99))
+    assert ended(compiled, x) == (x * 3 + 100).tolist()
+
+
+def test_a_module_attribute_that_is_deleted() -> None:
+    module = types.ModuleType("module")
+    vars(module)["scale"] = 4
+
+    def fn(a: Any) -> Any:
+        return a * module.scale
+
+    compiled = compile_with(fn, backend="eager")
+    for _ in range(2):
+        assert ended(compiled, x) == (x * 4).tolist()
+    del module.scale
+    assert ended(compiled, x)[0] is AttributeError
+
+
+# devices --------------------------------------------------------------------------------------------------------------
+def test_a_device_as_a_context() -> None:
+    """It is a constant, but entering it is not pure: capture once entered it for real, and the region not at all."""
+
+    def fn(a: Any) -> Any:
+        with torch.device("meta"):
+            made = torch.zeros(2)
+        return made.device, torch.zeros(2).device, a + 1
+
+    check(fn, x, calls=4)
+
+
+def test_a_device_as_a_decorator() -> None:
+    def fn(a: Any) -> Any:
+        def make() -> Any:
+            return torch.zeros(2)
+
+        return torch.device("meta")(make)().device, make().device, a + 1
+
+    check(fn, x, calls=4)
+
+
+def test_a_device_that_is_called_for_nothing() -> None:
+    def fn(a: Any) -> Any:
+        return torch.device("meta")() if a.sum() > 0 else a
+
+    check(fn, x, calls=3)
+
+
+# lifetimes ------------------------------------------------------------------------------------------------------------
+class Watched:
+    """Something that weak references can be made to."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def test_what_capture_looked_at_is_freed(no_collector: None) -> None:
+    """Inputs of a capture may be whole batches on a device: they do not wait for the collector."""
+
+    def region(a: Any, watched: Any) -> Any:
+        return a + watched.value
+
+    def barren(a: Any, watched: Any) -> Any:
+        return a
+
+    def raises(a: Any, watched: Any) -> Any:
+        return a + watched.missing
+
+    def breaks(a: Any, watched: Any) -> Any:
+        a = a * 2
+        print(end="")
+        return [a, watched.value]
+
+    def caught(a: Any, watched: Any) -> Any:
+        try:
+            return a + watched.missing
+        except AttributeError:
+            return a * 2
+
+    alive = []
+    compile_with(lambda a: a + 1, backend="eager")(x)  # torch imports more at its first capture
+    for fn in (region, barren, raises, breaks, caught):
+        compiled = compile_with(fn, backend="eager")
+        for value in range(3):
+            watched, a = Watched(value), torch.ones(2)
+            references = [weakref.ref(watched), weakref.ref(a)]
+            ended(compiled, a, watched)
+            del watched, a
+            alive += [fn.__name__ for reference in references if reference() is not None]
+    assert alive == []
+
+
+def test_weak_reference_to_what_the_region_lets_go() -> None:
+    def fn(a: Any) -> Any:
+        watched = Watched(a)
+        reference = weakref.ref(watched)
+        print(end="")
+        first = reference() is watched
+        b = a + 1
+        del watched
+        return b, first, reference() is None
+
+    check(fn, x, calls=5)
+
+
+def test_weak_reference_to_what_a_container_lets_go() -> None:
+    def fn(a: Any) -> Any:
+        watched = [Watched(a)]
+        reference = weakref.ref(watched[0])
+        print(end="")
+        b = a + 1
+        watched.clear()
+        return b, reference() is None
+
+    check(fn, x, calls=5)
+
+
+def test_weak_reference_to_what_is_kept() -> None:
+    kept = Watched(x)
+    reference = weakref.ref(kept)
+
+    def fn(a: Any) -> Any:
+        found = reference()
+        return None if found is None else a + found.value
+
+    compiled = compile_with(fn, backend="eager")
+    for _ in range(2):
+        assert ended(compiled, x) == (x * 2).tolist()
+    del kept
+    assert ended(compiled, x) is None
+
+
+def test_deleted_local_is_freed_behind_the_region() -> None:
+    def fn(a: Any) -> Any:
+        watched = Watched(a)
+        reference = weakref.ref(watched)
+        print(end="")
+        b = a + 1
+        del watched
+        print(end="")
+        return b, reference() is None
+
+    check(fn, x, calls=5)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a local that a region binds anew, and that is dead where it lands, keeps "
+    "its old object until the frame ends (`del` does not)",
+)
+def test_rebound_local_is_freed_behind_the_region() -> None:
+    def fn(a: Any) -> Any:
+        watched: Any = Watched(a)
+        reference = weakref.ref(watched)
+        print(end="")
+        b = a + 1
+        watched = None
+        print(end="")
+        return b, reference() is None
+
+    check(fn, x, calls=5)
+
+
+# a dict of another class ----------------------------------------------------------------------------------------------
+def test_instance_dict_that_is_ordered() -> None:
+    """An OrderedDict does not hear of attributes that are set; so what its iteration gives is not what lookup finds."""
+
+    def fn(obj: Any, a: Any) -> Any:
+        obj.made = a + 1
+        return list(obj.__dict__), dict(obj.__dict__), obj.made
+
+    obj = Watched(1)
+    obj.__dict__ = collections.OrderedDict(key=1)
+    check(fn, obj, x, calls=3)
