@@ -5,7 +5,8 @@
                                              the landings: bind locals, rebuild the stack, jump into the body
 
 Everything behind the body lies outside of the user's handlers (and inside the one that a generator has around all of
-it): nothing there raises, except for a region that breaks its contract.
+it): nothing there raises, except for a region that breaks its contract. Entries have the line of the instruction they
+stand at.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .units import Unit
 from .verify import verify
 from .versions_emit import plain_method_load
 
+NOWHERE = (None, None, None, None)
 Exits = Mapping[int, Sequence[int]]
 
 
@@ -163,12 +165,13 @@ class _Graft:
 
     def _behind_the_body(self) -> None:
         assembler, emitter = self.assembler, self.emitter
-        emitter.unbound_handlers()
         emitter.splices()
+        # No line: none of it is any line's work, so that a debugger does not stop at it, nor jumps there.
+        assembler.positions = NOWHERE
+        emitter.unbound_handlers()
         assembler.cover = self.around
         trees: dict[tuple[object, tuple[int, ...]], Label] = {}
         for index in self.slots:
-            assembler.positions = self.rows[self.number[index]][1].positions
             assembler.place(self.exit[index])
             tree = (context_of(self.decoded, index), self.exits[index])
             if tree not in trees:
@@ -182,10 +185,8 @@ class _Graft:
             assembler.place(wrong)
             emitter.wrong_exit()
         for index, label in landing.items():
-            number = self.number[index]
-            assembler.positions = self.rows[number][1].positions
             assembler.place(label)
-            emitter.landing(landing_layout(self.decoded, index), self.body[number])
+            emitter.landing(landing_layout(self.decoded, index), self.body[self.number[index]])
 
 
 def plain_loads(decoded: Decoded, number: Mapping[int, int], places: Collection[int]) -> set[int]:
