@@ -29,7 +29,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked gpu need one; without it they are skipped, with the reason."""
+    """Tests marked gpu need one; without it they are skipped, with the reason.
+
+    No address stands in an id and no set's order: both test processes must find the same ones.
+    """
+    for item in items:
+        item._nodeid = re.sub(r" at 0x[0-9a-f]+|(?<=frozenset\()\{[^}]*\}", "", item.nodeid)
     wanted = [item for item in items if "gpu" in item.keywords]
     if wanted and not _has_gpu():
         for item in wanted:
@@ -39,11 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Callables by their names: their repr may hold an address, and both test processes must find the same ids."""
     return getattr(val, "__name__", None) if callable(val) else None
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """No address in an id and no set's order: both test processes must find the same ones."""
-    item._nodeid = re.sub(r" at 0x[0-9a-f]+|(?<=frozenset\()\{[^}]*\}", "", item.nodeid)
 
 
 def _has_gpu() -> bool:
