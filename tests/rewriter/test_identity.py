@@ -264,7 +264,7 @@ def jumped(n):
     a = 1
     for i in range(n):
         a += i
-        b = a.bit_length() + max(a, b if i else 2)
+        a += a.bit_length() + max(a, n if i > 5 else 2)
     c = a
     d = c
     return a, d
