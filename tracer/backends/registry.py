@@ -30,9 +30,26 @@ def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Call
     return torch_private.forward_of(module)
 
 
+def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    if mode not in (None, "default") or options:
+        raise ValueError("the eager backend has no modes and no options")
+    return Backend("eager", _forward, plain=True)
+
+
+def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic))
+
+
+#: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)
+BUILT_IN: dict[str, Callable[[str | None, dict[str, Any] | None, bool | None], Backend]] = {
+    "eager": _eager,
+    "inductor": _inductor,
+}
+
+
 def names() -> list[str]:
     """Every name that `lookup` takes."""
-    return sorted({"eager", "inductor", *torch_private.named_backends()})
+    return sorted({*BUILT_IN, *torch_private.named_backends()})
 
 
 def lookup(
@@ -52,13 +69,9 @@ def lookup(
         raise ValueError("give either mode or options: a mode is a set of options")
     if backend is None:
         backend = _default_name()
-    if backend == "eager":
-        if mode not in (None, "default") or options:
-            raise ValueError("the eager backend has no modes and no options")
-        return Backend("eager", _forward, plain=True)
-    if backend == "inductor":
-        return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic))
     if isinstance(backend, str):
+        if backend in BUILT_IN:
+            return BUILT_IN[backend](mode, options, dynamic)
         if backend not in names():
             raise ValueError(f"no backend is named {backend!r}; there are {', '.join(names())}")
         return Backend(backend, torch_private.registered_backend(backend, mode, options))
