@@ -10,7 +10,7 @@ ARGS ?=
 # Two test processes on two cores; a process that dies fails its test and no more.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n" -lt 8 ] && echo "$$n" || echo 8)
 
-with-env = env=$$(.ci/venv $(PYTHON)) && export PYTHONPATH="$(CURDIR)" && "$$env/bin/python"
+with-env = env=$$(.ci/venv $(PYTHON)) && export PYTHONPATH="$(CURDIR)" PYTHONHASHSEED=0 && "$$env/bin/python"
 
 .PHONY: help venv demo test test-all lint bench
 .DEFAULT_GOAL := help

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -29,12 +28,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked gpu need one; without it they are skipped, with the reason.
-
-    No address stands in an id and no set's order: both test processes must find the same ones.
-    """
-    for item in items:
-        item._nodeid = re.sub(r" at 0x[0-9a-f]+|(?<=frozenset\()\{[^}]*\}", "", item.nodeid)
+    """Tests marked gpu need one; without it they are skipped, with the reason."""
     wanted = [item for item in items if "gpu" in item.keywords]
     if wanted and not _has_gpu():
         for item in wanted:

@@ -126,7 +126,7 @@ SEQUENCES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("subject", SEQUENCES, ids=repr)
+@pytest.mark.parametrize("subject", SEQUENCES, ids=lambda subject: type(subject).__name__)
 def test_sequences(subject: Any) -> None:
     whole(sequences, (X, subject), (X, subject))
 
