@@ -63,6 +63,8 @@ def _compiled(text: str, filename: str) -> CodeType:
 # the quick way: CPython itself writes the loads of constants --------------------------------------------------------
 #: strings and comments, which are left alone, and names of constants: no attribute, no keyword's or target's name
 _WORDS = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?<![.\w])k_\w+(?!\w|\s*=[^=])""")
+#: the beginning of our file names
+_OURS = re.compile("<torchgraft")
 #: numbers that no text has: place i in the text stands in it as FIRST + i times the imaginary unit
 _FIRST = 7_340_127_510_001
 
@@ -86,14 +88,23 @@ def _written_by_compiler(
         return f"{_FIRST + len(places) - 1}j"
 
     replaced = _WORDS.sub(placeholder, text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # "'complex' object is not callable"
-        try:
-            code = _compiled(replaced, filename)
-        except TextError:
-            return None  # a number stands where only a name can; the other way says what is wrong
+    _hush()
+    try:
+        code = _compiled(replaced, filename)
+    except TextError:
+        return None  # a number stands where only a name can; the other way says what is wrong
     objects = {complex(0, _FIRST + number): constants[word] for number, word in enumerate(places)}
     return _with_objects(code, objects) if _same_work(code, loading, objects) else None
+
+
+def _hush() -> None:
+    """No warning that "'complex' object is not callable".
+
+    One filter, left in place: to add and remove it each time would make Python forget which warnings it has shown.
+    """
+    wanted = ("ignore", None, SyntaxWarning, _OURS, 0)
+    if warnings.filters[:1] != [wanted]:
+        warnings.filterwarnings("ignore", category=SyntaxWarning, module=_OURS.pattern)
 
 
 def _same_work(code: CodeType, loading: CodeType, objects: Mapping[complex, object]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import gc
 import linecache
+import warnings
 
 import pytest
 
@@ -85,6 +86,26 @@ def test_constants_reach_nested_code_handlers_loops_and_keywords():
 ])
 def test_the_compiler_folds_no_constant(text, result):
     assert run(text, 5, k_empty=[], k_zero=0, k_five=5, k_pair=(7, 8), k_none=None) == result
+
+
+@pytest.mark.parametrize("action", ["always", "error", "default"])
+def test_text_warns_of_nothing(action, recwarn):
+    warnings.simplefilter(action)
+    assert run("    return k_f(a0), k_p[0], a0 is k_p, k_p is a0", [], k_f=len, k_p=(1,)) == (0, 1, False, False)
+    assert not recwarn.list
+
+
+def test_compiling_makes_python_forget_no_warning():
+    run("    return k_f(a0)", [], k_f=len)  # may add the filter
+    shown = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        run("    return k_f(a0)", [], k_f=len)
+        for _ in range(3):
+            warnings.warn("once", stacklevel=1)
+            run("    return k_f(a0)", [], k_f=len)
+        shown = [str(warning.message) for warning in caught]
+    assert shown == ["once"]
 
 
 def test_more_than_256_constants():
