@@ -7,7 +7,7 @@ import random
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -38,6 +38,11 @@ class World:
                    for key, value in vars(owner).items() if isinstance(value, (int, str))}
         return {"arguments": self.arguments, "globals": found, "classes": classes}
 
+    def close(self) -> None:
+        """Functions hold their globals, which hold them: without this only the collector would free them."""
+        vars(self.module).clear()
+        self.arguments.clear()
+
     def call(self, i: int) -> Call:
         outer = torch.get_rng_state(), random.getstate()
         torch.set_rng_state(self.rng[0])
@@ -67,15 +72,20 @@ def compare(
         warnings.simplefilter("ignore")  # a program may hold what Python warns of
         code = compile(source, FILENAME, "exec")
         plain, compiled = World(code), World(code)
-        compiled.entry = compiler(compiled.entry, backend=backend, **options)
-        comparison = Comparison.within(tolerance)
-        done = []
-        for i in range(len(plain.arguments)):
-            done.append(plain.call(i))
-            found = compiled.call(i)
-            try:
-                compare_calls(comparison, f"call {i + 1}", done[-1], found)
-                comparison.same(plain.state, compiled.state, f"call {i + 1}: state")
-            except RecursionError as error:
-                raise Different(f"call {i + 1}: too deep to compare") from error
-    return done
+        try:
+            compiled.entry = compiler(compiled.entry, backend=backend, **options)
+            return [*in_lockstep(plain, compiled, Comparison.within(tolerance))]
+        finally:
+            plain.close()
+            compiled.close()
+
+
+def in_lockstep(plain: World, compiled: World, comparison: Comparison) -> Iterator[Call]:
+    for i in range(len(plain.arguments)):
+        expected, found = plain.call(i), compiled.call(i)
+        try:
+            compare_calls(comparison, f"call {i + 1}", expected, found)
+            comparison.same(plain.state, compiled.state, f"call {i + 1}: state")
+        except RecursionError as error:
+            raise Different(f"call {i + 1}: too deep to compare") from error
+        yield expected
