@@ -267,3 +267,37 @@ def test_instance_dict_that_is_ordered() -> None:
     obj = Watched(1)
     obj.__dict__ = collections.OrderedDict(key=1)
     check(fn, obj, x, calls=3)
+
+
+# gradients of what a region hands out ---------------------------------------------------------------------------------
+_ONE_NODE = "AOTAutograd makes one node of a region: of its results, none is computed from another there"
+
+
+@pytest.mark.xfail(strict=True, reason=_ONE_NODE)
+def test_gradient_of_an_intermediate_across_a_break() -> None:
+    def fn(a: Any) -> Any:
+        y = a * 2
+        z = y.exp().sum()
+        y.retain_grad()
+        z.backward()
+        return y.grad
+
+    compiled = compile_with(fn, backend="aot_eager")
+    for _ in range(3):
+        a = torch.ones(2, requires_grad=True)
+        assert ended(compiled, a) is not None
+
+
+@pytest.mark.xfail(strict=True, reason=_ONE_NODE)
+def test_hook_on_an_intermediate_across_a_break() -> None:
+    def fn(a: Any) -> Any:
+        y = a * 2
+        z = y.sum()
+        y.register_hook(lambda gradient: gradient * 10)
+        z.backward()
+        return a.grad
+
+    compiled = compile_with(fn, backend="aot_eager")
+    for _ in range(3):
+        a = torch.ones(2, requires_grad=True)
+        assert ended(compiled, a) == [20.0, 20.0]
