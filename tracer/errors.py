@@ -38,6 +38,8 @@ class GraphBreak(TorchgraftError):
         self.details = details
         self.hint = hint
         self.stack: tuple[UserLine, ...] = ()
+        #: the root instruction behind which the region must end, if the break forbids that it goes on to here
+        self.end_behind: int | None = None
         #: the canonical index of the root instruction that broke; None: the entry itself
         self.at: int | None = None
 

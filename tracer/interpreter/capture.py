@@ -176,6 +176,10 @@ class Attempt:
         graph_break.at = mark.index
         if self.request.fullgraph:
             raise error if error is not None else graph_break
+        if graph_break.end_behind is not None:
+            behind = self._unit_behind(graph_break.end_behind)
+            if behind < mark.index:
+                raise Restart(behind, graph_break)
         depth = len(graph_break.stack)
         try:
             self.ctx.rollback(mark.context)
@@ -187,6 +191,11 @@ class Attempt:
         if depth > 1:
             self._use_private_callee(mark.index)
         return self._finish(mark, graph_break)
+
+    def _unit_behind(self, index: int) -> int:
+        """The root instruction behind this one."""
+        units = (i.index for i in self.frame.instructions[index + 1 :] if i.index == i.unit)
+        return next(units)
 
     def _use_private_callee(self, index: int) -> None:
         """The inlined call at this instruction broke inside: a private copy of the callee runs in its stead."""

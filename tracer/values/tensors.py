@@ -72,6 +72,8 @@ BREAKING_METHODS = {
     "__reduce_ex__": ("pickling a tensor", "", ""),
     "cpu_": ("", "", ""),
 }
+#: of these, those that watch a tensor's gradient
+WATCHING_METHODS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 
 
 class TensorValue(Value):
@@ -205,7 +207,7 @@ class TensorMethod(Value):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         name = self.name
         if name in BREAKING_METHODS:
-            raise GraphBreak(*BREAKING_METHODS[name])
+            raise self._break(name)
         if name in METADATA_METHODS:
             return self._metadata(ctx, args, kwargs)
         if name.startswith("__"):
@@ -213,6 +215,13 @@ class TensorMethod(Value):
         if name == "__len__":
             return self.tensor.length(ctx)
         return call_graph(ctx, name, [self.tensor, *args], kwargs, method=True)
+
+    def _break(self, name: str) -> GraphBreak:
+        """To the autograd engine a region is one node: a tensor that is watched must be where a region begins or ends."""
+        graph_break = GraphBreak(*BREAKING_METHODS[name])
+        if name in WATCHING_METHODS and self.tensor.source is None and self.tensor.fake.requires_grad:
+            graph_break.end_behind = self.tensor.born
+        return graph_break
 
     def _metadata(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "type" and (args or kwargs):
