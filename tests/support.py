@@ -219,7 +219,8 @@ def observe(call: Callable[[], Any], backward: bool = False) -> Call:
     """Run `call` and note its result or exception, its output, its warnings, and the modes it leaves behind."""
     done = Call()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings(record=True) as told:
+    # not stderr: torch's and torchgraft's own logs go there
+    with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             done.result = call()

@@ -76,8 +76,11 @@ def store_fast(frame: Frame, ins: Instruction) -> None:
     value = frame.pop()
     if isinstance(value, NullValue):  # an inlined comprehension gives back the unbound variable that it saved
         frame.locals.pop(ins.arg, None)
-    else:
-        frame.locals[ins.arg] = value
+        return
+    if ins.arg in frame.code.co_cellvars + frame.code.co_freevars and isinstance(frame.ctx.real(value), CellValue):
+        # a region that began within the comprehension may not land behind it, where the slot is a cell again
+        raise GraphBreak("comprehension variable that is a cell", ins.arg, "")
+    frame.locals[ins.arg] = value
 
 
 @handles("DELETE_FAST")
