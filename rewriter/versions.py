@@ -43,6 +43,9 @@ CALL_PREFIXES = ("KW_NAMES", "PRECALL")
 #: dis.stack_effect leaves out the object that a resumed generator finds on its stack before 3.13.
 RETURN_GENERATOR_EFFECT_KNOWN = VERSION >= (3, 13)
 
+#: Attributes of an instance are quicker than items of its `__dict__`, also where that was asked for before.
+QUICK_INSTANCE_ATTRIBUTES = VERSION >= (3, 13)
+
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 OPERATORS = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
 #: BINARY_OP's argument: the operator, in place, and since 3.14 the subscript.

@@ -19,10 +19,22 @@ import torch
 from .errors import InternalError
 from .global_state import state_conditions
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
-from .guard_writer import Writer
+from .guard_writer import Writer, is_instance_dict
 from .guards import ClassAttribute, Kind
-from .holding import Parts, Weak, held, hold, is_a, is_immutable_type, lives_for_ever, type_dict, type_mro
-from .sources import Attr, Item, Source
+from .holding import (
+    Parts,
+    Weak,
+    class_dict,
+    held,
+    hold,
+    is_a,
+    is_immutable_type,
+    lives_for_ever,
+    short_name,
+    type_dict,
+    type_mro,
+)
+from .sources import Attr, Call, Held, Item, Operation, Source
 
 #: Types whose truth, length and items are what C code makes them.
 PLAIN_CONTAINERS: frozenset[type] = frozenset({
@@ -204,9 +216,25 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     w.add(f"{w.constant(len)}({keys}) == {len(expected)} and ({quick} or {slow})")
 
 
+@_writes(Kind.NAMES)
+def _write_names(w: Writer, source: Source, expected: Any) -> None:
+    """One comparison of lists: what is there is compared by identity first. Values are then taken by position."""
+    known = w.plain_type(source, PLAIN_DICTS, "dicts")
+    if known is not None and known not in PLAIN_DICTS:
+        raise InternalError(f"{source} is a {describe(known)}: no guard for its names")
+    if not expected:
+        w.add(f"not {w.text(source)}")
+        return
+    w.add(f"[*{w.text(source)}] == {w.constants.reserve('k_names', list(expected))}")
+    w.bind_values(source, expected)
+
+
 @_writes(Kind.HAS_KEY)
 def _write_has_key(w: Writer, source: Source, expected: Any) -> None:
-    if w.known_type(source) is dict and type(expected) in (str, int) and w.is_guarded(Item(source, expected)):
+    is_dict = w.known_type(source) is dict or is_instance_dict(source)
+    if is_dict and type(expected) in (str, int) and w.is_guarded(Item(source, expected)):
+        if is_instance_dict(source):
+            w.require_dict(source)
         return  # fetching it raises where the key is gone
     container = _searched(w, source)
     key = _key(w, expected)
@@ -254,6 +282,10 @@ def _write_not_alias(w: Writer, source: Source, expected: Source) -> None:
 
 @_writes(Kind.EXPRESSION)
 def _write_expression(w: Writer, source: Source, expected: bool) -> None:
+    if isinstance(source, Operation) and source.left is not None and source.op == ("and" if expected else "or"):
+        _write_expression(w, source.left, expected)
+        _write_expression(w, source.right, expected)
+        return
     w.add(w.text(source) if expected else f"not {w.text(source)}")
 
 
@@ -317,10 +349,10 @@ def _write_raw(w: Writer, text: str, raw: Any) -> None:
 
 
 def _class_dict(w: Writer, cls: type) -> str:
-    """What the class itself defines, as it is now: the live view of its dict."""
+    """What the class itself defines, as it is now."""
     if lives_for_ever(cls):
-        return w.constants.view(type_dict(cls), cls, f"{w.constant(cls)[2:]}_dict")
-    return f"{w.constant(type_dict, 'dict_of')}({w.constants.text(cls)})"
+        return w.constants.view(class_dict(cls), cls, f"{w.constant(cls)[2:]}_dict")
+    return w.text(Call(Held("k_dict_of", type_dict), (Held(f"k_{short_name(cls)}", cls),)))
 
 
 def _write_bases(w: Writer, cls: type, bases: tuple[Any, ...]) -> None:

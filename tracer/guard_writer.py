@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from .errors import InternalError
 from .guard_sources import Numbers, WeaklyHeld
 from .guards import Guard, Kind
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
-from .sources import Attr, Global, Held, Literal, Operation, Param, Source
+from .sources import Attr, Global, Held, Item, Literal, Operation, Param, Source
 
 #: Tensors of the slot's own arguments are checked before the others where there are more others than this.
 _TOGETHER = 6
@@ -59,6 +61,7 @@ class Writer:
         self._expected_count = {} if first is None else first.count
         self._taken = set(taken) if first is None else first.names.union(taken)
         self._bound: dict[int, str] = {}
+        self._values: dict[int, tuple[str, dict[object, int]]] = {}
         self._by_source: dict[int, list[Guard]] = {}
         self._types: dict[int, Any] = {}
         self._written: set[int] = set()
@@ -109,6 +112,8 @@ class Writer:
             return self.constants.text(source.value, source.name.removeprefix("k_"))
         if isinstance(source, WeaklyHeld):
             return self.constants.text(source.weak, source.name.removeprefix("k_"))
+        if type(source) is Item and (values := self._values.get(self.number(source.base))) is not None:
+            return f"{values[0]}[{values[1][source.key]}]"
         if isinstance(source, Operation) and source.op in ("and", "or") and source.left is not None:
             left = self.text(source.left)
             self._perhaps += 1  # what may not be evaluated must not be what binds a temporary
@@ -118,11 +123,18 @@ class Writer:
         return source.render(self.text)
 
     def _temporary(self) -> str:
-        number = len(self._bound)
+        number = len(self._bound) + len(self._values)
         while (name := f"g{number}") in self._taken:
             number += 1
         self._taken.add(name)
         return name
+
+    def bind_values(self, source: Source, keys: Sequence[object]) -> None:
+        """From now on the items of this dict, which has just these keys, are taken from a list of its values."""
+        if len(keys) > 1 and any(self.is_guarded(Item(source, key)) for key in keys):
+            name = self._temporary()
+            self.add(f"({name} := [*{self.text(source)}.values()])")
+            self._values[self.number(source)] = name, {key: position for position, key in enumerate(keys)}
 
     def constant(self, value: Any, hint: str | None = None) -> str:
         return self.constants.add(value, hint)
@@ -195,10 +207,18 @@ class Writer:
 
     # types ------------------------------------------------------------------------------------------------------------
     def require_type(self, source: Source, cls: Any) -> None:
+        if type(source) is Param and source.type is not None and source.type is held(cls):
+            return
         if not self.first_time("type", self.number(source)):
             return
         name = self.constants.text(held(cls))
         self.add(f"{self.constant(type)}({self.text(source)}) is {name}")
+
+    def require_dict(self, source: Source) -> None:
+        """An instance's `__dict__` is a plain dict. nn.Module itself looks into a module's, whatever that is."""
+        owner = self.known_type(source.bases()[0])
+        if owner is None or not issubclass(owner, torch.nn.Module):
+            self.require_type(source, dict)
 
     def known_type(self, source: Source) -> type | None:
         """The source's exact type, where its guards say it."""
@@ -211,8 +231,8 @@ class Writer:
         known = self.known_type(source)
         if known is not None:
             return known
-        if isinstance(source, Attr) and source.name == "__dict__":
-            self.require_type(source, dict)
+        if is_instance_dict(source):
+            self.require_dict(source)
             return dict
         if self.first_time("one of", hint, self.number(source)):
             self.add(f"{self.constant(type)}({self.text(source)}) in {self.constant(plain, hint)}")
@@ -247,6 +267,16 @@ class Writer:
         self._current = tuple(group)
         self.add(f"{name}({', '.join(self.text(g.source) for g in group)})")
         self._current = ()
+
+
+def is_instance_dict(source: Source) -> bool:
+    """Is it the `__dict__` of an instance? Capture takes plain dicts only."""
+    return type(source) is Attr and source.name == "__dict__" and not _is_class(source.base)
+
+
+def _is_class(source: Source) -> bool:
+    value = source.value if type(source) is Held else held(source.weak) if type(source) is WeaklyHeld else None
+    return isinstance(value, type)
 
 
 def _known_type(guard: Guard) -> Any:

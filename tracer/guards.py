@@ -91,6 +91,8 @@ class Kind(enum.Enum):
     LENGTH = Row("length", _itself, _itself, single=True, before_fetch=True)
     # tuple of a dict's keys in order, or frozenset of a set's elements
     KEYS = Row("keys", _key_of_keys, _hold_keys, single=True, before_fetch=True)
+    # tuple of the names that are the keys of a module's registry, in order: they compare as strings
+    NAMES = Row("names", _itself, _itself, single=True, before_fetch=True)
     # a key of a dict
     HAS_KEY = Row("has key", key_of, hold, before_fetch=True)
     # a key that a dict does not have
@@ -163,6 +165,7 @@ _IMPLIES = {
     Kind.EQUALS: frozenset({Kind.TYPE, Kind.IS_NOT, Kind.LENGTH, Kind.TRUTHY, Kind.FALSY, Kind.EXPRESSION}),
     Kind.TENSOR: frozenset({Kind.TYPE}),
     Kind.KEYS: frozenset({Kind.LENGTH, Kind.TRUTHY, Kind.FALSY, Kind.HAS_KEY, Kind.LACKS_KEY}),
+    Kind.NAMES: frozenset({Kind.LENGTH, Kind.TRUTHY, Kind.FALSY, Kind.HAS_KEY, Kind.LACKS_KEY}),
     Kind.LENGTH: frozenset({Kind.TRUTHY, Kind.FALSY}),
 }
 

@@ -29,9 +29,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Param(Source):
-    """A parameter of the slot: a local, a cell or a stack slot of the user's frame."""
+    """A parameter of the slot: a local, a cell or a stack slot of the user's frame.
+
+    type: what it certainly is, without a check; None where nobody knows.
+    """
 
     name: str
+    type: type | None = field(default=None, repr=False)
 
     def render(self, text: Callable[[Source], str]) -> str:
         return self.name

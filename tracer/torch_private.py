@@ -284,6 +284,10 @@ COMPILED_CALL = "_compiled_call_impl"
 DISABLED = "_torchdynamo_disable"
 
 
+#: what that is, for a class that has none of its own
+CALL_IMPL: Any = torch.nn.Module._call_impl
+
+
 def module_call_impl(model: torch.nn.Module) -> Callable[..., Any]:
     """What a call of this module runs unless something compiled stands in its place; takes the module first."""
     return type(model)._call_impl

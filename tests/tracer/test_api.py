@@ -785,6 +785,16 @@ class Named(torch.nn.Module):
         return x + 1
 
 
+def copied(model, bias):
+    """Another module with the same attributes, as DataParallel makes them, but with a child of its own."""
+    replica = Net.__new__(Net)
+    replica.__dict__ = model.__dict__.copy()
+    replica._modules = {"linear": torch.nn.Linear(4, 4)}
+    with torch.no_grad():
+        replica.linear.bias.fill_(bias)
+    return replica, torch.relu(replica.linear(x)) + replica.offset
+
+
 class TestRoots:
     """What a compiled model runs in the place of `_call_impl`."""
 
@@ -820,6 +830,33 @@ class TestRoots:
         gc.collect()
         with pytest.raises(ReferenceError):
             call(x)
+
+    def test_replicas_are_called_as_themselves_whatever_else_goes(self):
+        model = tracer.compile(Net())
+        expected = model(x)
+        (one, of_one), (two, of_two) = copied(model, 1.0), copied(model, 2.0)
+        for _ in range(2):
+            assert torch.equal(one(x), of_one) and torch.equal(two(x), of_two) and torch.equal(model(x), expected)
+        del two
+        assert torch.equal(one(x), of_one) and torch.equal(model(x), expected)
+        call = model.__dict__.pop("_compiled_call_impl")  # now the replica alone has it
+        del call
+        assert torch.equal(one(x), of_one) and torch.equal(model(x), expected)
+        del model
+        gc.collect()
+        assert torch.equal(one(x), of_one)
+
+    def test_the_quick_way_to_the_model_is_taken(self, monkeypatch):
+        model = tracer.compile(Net())
+        expected = model(x)
+        slow = []
+        root = runtime._models[id(model)][0].private
+        monkeypatch.setitem(root.__globals__, "called_as", lambda frame: slow.append(model) or model)
+        for _ in range(20):
+            assert torch.equal(model(x), expected)
+        assert torch.equal(torch.nn.Sequential(model, model)(x), model(model(x))) and not slow
+        held = model._compiled_call_impl
+        assert torch.equal(model(x), expected) and slow == [model] and held is not None
 
     def test_hooks_come_and_go(self):
         model, backend = Net(), counting()

@@ -406,6 +406,33 @@ def test_elements_of_a_set() -> None:
         assert checker.value(x=other) is False
 
 
+def test_names() -> None:
+    class Key(str):
+        pass
+
+    names = ("weight", "bias")
+    checker = Checker((Kind.TYPE, X, dict), (Kind.NAMES, X, names))
+    assert checker.value(x={"weight": 1, "bias": 2})
+    assert checker.value(x={"".join(["wei", "ght"]): 1, "bias": 2})
+    assert checker.value(x={Key("weight"): 1, "bias": 2}), "a name is its text"
+    for other in ({"bias": 1, "weight": 2}, {"weight": 1}, {"weight": 1, "bias": 2, "more": 3}, {}, {1: 1, 2: 2}):
+        assert not checker.value(x=other)
+    assert not Checker((Kind.TYPE, X, dict), (Kind.NAMES, X, ())).value(x={"weight": 1})
+    assert Checker((Kind.TYPE, X, dict), (Kind.NAMES, X, ())).value(x={})
+    ordered = Checker((Kind.TYPE, X, collections.OrderedDict), (Kind.NAMES, X, names))
+    assert ordered.value(x=collections.OrderedDict.fromkeys(names))
+    assert not ordered.value(x=dict.fromkeys(names))
+
+
+def test_items_under_names_are_taken_by_position() -> None:
+    guards = [(Kind.TYPE, X, dict), (Kind.NAMES, X, ("a", "b"))]
+    checker = Checker(*guards, (Kind.EQUALS, Item(X, "b"), 2), (Kind.TYPE, Item(X, "a"), str))
+    assert "'b'" not in checker.text and ".values()]" in checker.text
+    assert checker.value(x={"a": "", "b": 2})
+    assert not checker.value(x={"a": "", "b": 3}) and not checker.value(x={"a": 1, "b": 2})
+    assert not checker.value(x={"b": 2, "a": ""})
+
+
 def test_has_and_lacks_key() -> None:
     for key in ("a", 3, None, (1, "b"), Color.RED, int, torch.ones(1), Plain()):
         has = Checker((Kind.TYPE, X, dict), (Kind.HAS_KEY, X, key))
@@ -704,7 +731,7 @@ def test_every_kind_has_a_test_of_its_own() -> None:
         Kind.LACKS_KEY: "test_has_and_lacks_key", Kind.TRUTHY: "test_truth", Kind.FALSY: "test_truth",
         Kind.TENSOR: "test_tensors", Kind.ALIAS: "test_alias", Kind.NOT_ALIAS: "test_alias",
         Kind.NO_OVERLAP: "test_no_overlap", Kind.TYPE_ATTR: "test_class_attribute", Kind.CODE: "test_code",
-        Kind.STATE: "test_state", Kind.EXPRESSION: "test_expression",
+        Kind.NAMES: "test_names", Kind.STATE: "test_state", Kind.EXPRESSION: "test_expression",
     }  # fmt: skip
     assert set(names) == set(Kind) and set(names.values()) <= tested
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import inspect
 import sys
 import types
 import weakref
@@ -21,17 +22,18 @@ import torch
 
 from rewriter.decode import decode
 
-from ..torch_private import COMPILED_CALL, called_plainly, module_call_impl
+from ..torch_private import CALL_IMPL, COMPILED_CALL, called_plainly, module_call_impl
 
 #: The dicts and sets that every module has for itself.
 _OWN = frozenset(name for name, value in vars(torch.nn.Module()).items() if type(value) in (dict, OrderedDict, set))
 #: What a compiled model runs in the place of `_call_impl`: the same where there are no hooks, without the closure that
-#: makes a cell of every local. It looks into the caller's frame for the model: `nn.Module.__call__` doesn't pass it on.
+#: makes a cell of every local. `nn.Module.__call__` doesn't say which module it is. Usually only one has this call in
+#: its dict, as the number of references to it shows; else the caller's frame is asked, which audit hooks make slow.
 _ROOT = """
 def _call_impl(*args, **kwargs):
-    self = frame(1).f_locals.get("self")
-    if self is not model():
-        self = called_as(self)
+    self = model()
+    if references(call()) != alone or self is None or self._compiled_call_impl is not call():
+        self = called_as(frame(1))
     if called_plainly(self):
         return self.forward(*args, **kwargs)
     return call_impl(self, *args, **kwargs)
@@ -49,13 +51,21 @@ class CompiledCall(functools.partial[Any]):
 def make_root(model: torch.nn.Module, call_impl: types.FunctionType) -> tuple[types.FunctionType, int]:
     """A function for this model to be compiled, and the place of its first entry.
 
-    It holds the model weakly, and looks for it in the caller's frame first: the replicas of DataParallel share the
-    original's attributes, and each must be called as itself.
+    It holds the model weakly. The replicas of DataParallel share the original's attributes, and each must be called as
+    itself.
     """
-    reference = weakref.ref(model)
     code = _root_code(call_impl.__code__)
+    start = next(i.unit for i in decode(code).instructions if i.opname == "LOAD_GLOBAL" and i.arg == "called_plainly")
+    return _root(model, call_impl, code, _references_when_alone()), start
 
-    def called_as(found: object) -> torch.nn.Module:
+
+def _root(
+    model: torch.nn.Module, call_impl: types.FunctionType, code: types.CodeType, alone: object
+) -> types.FunctionType:
+    reference = weakref.ref(model)
+
+    def called_as(caller: types.FrameType) -> torch.nn.Module:
+        found = _self_of(caller)
         if isinstance(found, torch.nn.Module):
             there = found.__dict__.get(COMPILED_CALL)
             if isinstance(there, CompiledCall) and there.func is root():
@@ -65,15 +75,51 @@ def make_root(model: torch.nn.Module, call_impl: types.FunctionType) -> tuple[ty
             raise ReferenceError("the compiled model is gone")
         return original
 
-    plainly = called_plainly if call_impl is torch.nn.Module._call_impl else _never
-    namespace = {
+    plainly = called_plainly if call_impl is CALL_IMPL else _never
+    namespace: dict[str, Any] = {
         "__name__": call_impl.__module__, "__builtins__": __builtins__, "frame": sys._getframe, "model": reference,
-        "called_as": called_as, "called_plainly": plainly, "call_impl": call_impl,
+        "references": sys.getrefcount, "alone": alone, "called_as": called_as, "called_plainly": plainly,
+        "call_impl": call_impl,
     }  # fmt: skip
     function = types.FunctionType(code, namespace)
     root = weakref.ref(function)
-    start = next(i.unit for i in decode(code).instructions if i.opname == "LOAD_GLOBAL" and i.arg == "called_plainly")
-    return function, start
+    return function
+
+
+def _new_call(root: types.FunctionType) -> CompiledCall:
+    """To be held by dicts of modules alone, so that its references can be counted."""
+    call = CompiledCall(root)
+    root.__globals__["call"] = weakref.ref(call)
+    return call
+
+
+def _self_of(frame: types.FrameType) -> object:
+    found = frame.f_locals
+    self = found.get("self")
+    if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        found.clear()  # before 3.13 this snapshot stays with the frame, and would keep all that it names alive
+    return self
+
+
+class _Seen:
+    """Compared with a number, it takes note of it."""
+
+    number = 0
+
+    def __ne__(self, number: object) -> bool:
+        assert isinstance(number, int)
+        self.number = number
+        return False
+
+
+@functools.cache
+def _references_when_alone() -> int:
+    """How many references there are to a CompiledCall while one module has it and calls it: tried out."""
+    model, seen = torch.nn.Identity(), _Seen()
+    root = _root(model, CALL_IMPL, _root_code(CALL_IMPL.__code__), seen)
+    model.__dict__[COMPILED_CALL] = _new_call(root)
+    model(None)
+    return seen.number
 
 
 def _never(model: torch.nn.Module) -> bool:
@@ -90,8 +136,8 @@ def _root_code(call_impl: types.CodeType) -> types.CodeType:
         if isinstance(node, ast.FunctionDef):
             node.lineno = node.end_lineno = call_impl.co_firstlineno
         elif hasattr(node, "lineno") and place is not None and place.lineno is not None:
-            node.lineno, node.end_lineno = place.lineno, place.end_lineno or place.lineno  # type: ignore[attr-defined]
-            node.col_offset, node.end_col_offset = place.col_offset or 0, place.end_col_offset  # type: ignore[attr-defined]
+            for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+                setattr(node, name, getattr(place, name) or 0)
     module = compile(tree, call_impl.co_filename, "exec", dont_inherit=True)
     [code] = [constant for constant in module.co_consts if isinstance(constant, types.CodeType)]
     return code.replace(co_qualname=call_impl.co_qualname)
@@ -108,17 +154,20 @@ class CompiledModel:
             raise TypeError(f"{type(model).__qualname__}._call_impl is no plain function, so it cannot be compiled")
         # The root lives as long as the attribute that holds it, or this record.
         self.private, self.start = make_root(model, function)
-        self.call = CompiledCall(self.private)
         self._before: Any = model.__dict__.get(COMPILED_CALL)
+
+    def _is_there(self, model: torch.nn.Module) -> bool:
+        there = model.__dict__.get(COMPILED_CALL)
+        return isinstance(there, CompiledCall) and there.func is self.private
 
     def put(self) -> None:
         model = self.reference()
-        if model is not None:
-            model.__dict__[COMPILED_CALL] = self.call
+        if model is not None and not self._is_there(model):
+            model.__dict__[COMPILED_CALL] = _new_call(self.private)
 
     def take_away(self) -> None:
         model = self.reference()
-        if model is None or model.__dict__.get(COMPILED_CALL) is not self.call:
+        if model is None or not self._is_there(model):
             return
         if self._before is None:
             del model.__dict__[COMPILED_CALL]

@@ -7,11 +7,13 @@ anew with a break noted at the guilty instruction.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from rewriter.decode import Decoded
 from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
 
@@ -107,10 +109,11 @@ class Attempt:
         request, layout, ctx = self.request, self.request.layout, self.ctx
         frame = Frame(ctx, request.decoded.code, ctx.namespace(request.globals))
         given = iter(zip(layout.parameters, request.arguments, strict=True))
+        certain = certain_types(request.decoded)
         for name in layout.locals:
             parameter, obj = next(given)
             if obj is not UNBOUND:
-                frame.locals[name] = ctx.wrap(obj, Param(parameter))
+                frame.locals[name] = ctx.wrap(obj, Param(parameter, certain.get(name)))
         for name in layout.cells:
             parameter, obj = next(given)
             frame.cells[name] = ctx.wrap(obj, Param(parameter))  # type: ignore[assignment]
@@ -320,6 +323,21 @@ class Attempt:
             sources = tuple(value.source for value in members if value.source is not None)
             if len(members) > 1 and any(id(value) in ctx.changed for value in members):
                 ctx.guard(Kind.EXPRESSION, Call(ctx.hold(all_different), sources), True)
+
+
+def certain_types(decoded: Decoded) -> dict[str, type]:
+    """Locals of which CPython itself says what they are: `*args` and `**kwargs` that are never assigned."""
+    code = decoded.code
+    names = iter(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
+    found: dict[str, type] = {}
+    for flag, kind in ((inspect.CO_VARARGS, tuple), (inspect.CO_VARKEYWORDS, dict)):
+        if code.co_flags & flag:
+            found[next(names)] = kind
+    if not found:
+        return found
+    changing = ("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")
+    assigned = {i.arg for i in decoded.instructions if i.opname in changing}
+    return {name: kind for name, kind in found.items() if name not in assigned}
 
 
 def _group(value: Mutable) -> Any:

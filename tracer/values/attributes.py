@@ -116,6 +116,8 @@ class ObjectAttributes(Mutable):
                 self.attributes.born = self.born
             else:
                 real = own_dict(self.object)
+                if type(real) is not dict:
+                    self.refuse("attributes", "its __dict__ is no plain dict")
                 self.attributes = InstanceDict(self, dict_source(self.object, self.source, ctx), real)
                 ctx.know(real, self.attributes)
             ctx.on_rollback(lambda: setattr(self, "attributes", None))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
+from ..holding import lives_for_ever
 from ..sources import Attr, Item, Operation, Source
 from .base import Mutable, Value, wraps
 from .constants import ConstantValue, constant
@@ -170,6 +171,15 @@ class FunctionGet(Value):
         return BoundMethod(self.function, args[0])
 
 
+def is_torchs_own(function: FunctionType) -> bool:
+    """Is it defined at the top of a module of torch's? Nobody gives such a function other code in place.
+
+    Its identity is guarded like any. Asking for `__code__` is slow: each time Python tells its audit hooks.
+    """
+    module = function.__module__
+    return isinstance(module, str) and module.partition(".")[0] == "torch" and lives_for_ever(function)
+
+
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     """Made anew at each call of its parent (a closure): known by its code and cells. Any other: by its identity."""
@@ -181,7 +191,8 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
         ctx.guard(Kind.TYPE, source, FunctionType)
     else:
         ctx.guard(Kind.IS, source, obj)
-    ctx.guards.add(Kind.CODE, source, code, ctx.here())
+    if not is_torchs_own(obj):
+        ctx.guards.add(Kind.CODE, source, code, ctx.here())
     value = FunctionValue(code, obj.__globals__, source)
     value.function = obj
     value.qualname = obj.__qualname__

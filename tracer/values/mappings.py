@@ -47,7 +47,7 @@ class MappingValue(MethodsByName, Mutable):
     `MappingValue(entries)` is a new one; `MappingValue({}, source, base)` one from outside, with the real mapping.
     """
 
-    __slots__ = ("base", "known")
+    __slots__ = ("base", "holds_names", "known")
 
     kind = "dict"
     builtin: ClassVar[Any] = dict
@@ -59,6 +59,8 @@ class MappingValue(MethodsByName, Mutable):
         self.base = base
         #: items of it that were looked up: the value, or None where there is no such key
         self.known: dict[Hashable, Value | None] = {}
+        #: its keys are names, of which only the text counts
+        self.holds_names = False
 
     def python_type(self, ctx: Context) -> type:
         return self.builtin
@@ -112,7 +114,7 @@ class MappingValue(MethodsByName, Mutable):
         for key, item in base.items():
             value = self.known.get(key) or ctx.wrap(item, item_source(ctx, self.source, key))
             original[key] = Entry(from_outside(ctx, key, self.source), value)
-        ctx.guard(Kind.KEYS, self.source, tuple(base))
+        ctx.guard(Kind.NAMES if self.holds_names else Kind.KEYS, self.source, tuple(base))
         overlay, before = self.content, self.original
 
         def undo() -> None:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.modules.module as module_code
 
+from rewriter.versions import QUICK_INSTANCE_ATTRIBUTES
+
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
-from ..sources import Attr, Operation, Source
+from ..sources import Attr, Item, Operation, Source
 from ..torch_private import called_plainly
+from .attributes import dict_source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
@@ -45,6 +48,22 @@ class ModuleValue(ObjectValue):
 
     def fallback_runs_code(self) -> bool:
         return find(self.cls, "__getattr__") is not Module.__getattr__
+
+    def own(self, ctx: Context, name: str) -> Value | None:
+        found = super().own(ctx, name)
+        if found is not None and name in _REGISTRIES:
+            real = ctx.real(found)
+            if isinstance(real, DictValue) and real.base is not None and all(type(key) is str for key in real.base):
+                real.holds_names = True
+        return found
+
+    def attribute_source(self, ctx: Context, name: str) -> Source:
+        """What a registry is, its guards say; others are read as attributes where that is quicker."""
+        assert self.source is not None
+        source = super().attribute_source(ctx, name)
+        if isinstance(source, Attr) and (name in _REGISTRIES or not QUICK_INSTANCE_ATTRIBUTES):
+            return Item(dict_source(self.object, self.source, ctx), name)
+        return source
 
     def registry(self, ctx: Context, name: str) -> DictValue | None:
         """`_parameters`, `_buffers` or `_modules`."""

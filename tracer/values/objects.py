@@ -323,7 +323,6 @@ def known(*functions: Any) -> Callable[[Meaning], Meaning]:
             ctx.guard(Kind.IS, source, obj)
             if not isinstance(obj, FunctionType):
                 return KnownCallable(obj, meaning, source)
-            ctx.guards.add(Kind.CODE, source, ctx.original_code(obj), ctx.here())
             return KnownFunction(ctx, obj, meaning, source)
 
         for function in functions:
