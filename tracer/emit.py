@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -147,10 +147,14 @@ def _write_region(
         constants.preset(name, value)
     used = names_in([*capture.setup, *capture.effects, *capture.exit.values])
     taken = {*parameters, *used, *capture.outputs, *(name for name, _ in capture.fetches)}
-    inputs = capture.inputs if region.call is not None else ()
-    fetched = [*(source for _, source in capture.fetches), *inputs]
     guards = write_guards(
-        capture.guards, constants, fetched=fetched, taken=taken, original_code=original_code, native=native
+        capture.guards,
+        constants,
+        fetched=[source for _, source in capture.fetches],
+        inputs=capture.inputs if region.call is not None else (),
+        taken=taken,
+        original_code=original_code,
+        native=native,
     )
     conditions = [condition.text for condition in guards.conditions]
     taken |= names_in(conditions)
@@ -158,7 +162,7 @@ def _write_region(
     fetches = [f"{name} = {guards.render(source)}" for name, source in capture.fetches]
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
-    lines += [f"        {line}" for line in _body(region, constants, list(map(guards.render, inputs)), error)]
+    lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
     loads, stores = names_in(lines), stored_in(lines)
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))

@@ -22,10 +22,11 @@ from .sources import Source
 
 @dataclass(frozen=True, slots=True)
 class GuardText:
-    """The conditions in order, and how a source is fetched behind them."""
+    """The conditions in order, and what comes behind them: how a source is fetched, and the arguments of the graph."""
 
     conditions: tuple[Condition, ...]
     render: Callable[[Source], str]
+    inputs: tuple[str, ...]
 
 
 def write_guards(
@@ -33,22 +34,25 @@ def write_guards(
     constants: Constants,
     *,
     fetched: Sequence[Source] = (),
+    inputs: Sequence[Source] = (),
     taken: Iterable[str] = (),
     original_code: Callable[[types.CodeType], types.CodeType] | None = None,
     native: bool = USE_NATIVE,
 ) -> GuardText:
     """The conditions of frozen guards.
 
-    fetched: sources that the region needs besides, written with `GuardText.render`.  taken: names that temporaries must
-    not have.  original_code: gives the code that a function had before it was grafted, for CODE guards.
+    fetched: sources that the region needs besides, written with `GuardText.render`.  inputs: those of the graph.
+    taken: names that temporaries must not have.
+    original_code: gives the code that a function had before it was grafted, for CODE guards.
     """
-    counting = Writer(guards, Constants(), WRITERS, original_code, native, None)
+    counting = Writer(guards, Constants(), WRITERS, original_code, native, None, inputs)
     counting.write_all()
     for source in fetched:
         counting.text(source)
-    writer = Writer(guards, constants, WRITERS, original_code, native, counting, taken)
+    counting.arguments()
+    writer = Writer(guards, constants, WRITERS, original_code, native, counting, inputs, taken)
     writer.write_all()
-    return GuardText(tuple(writer.conditions), writer.text)
+    return GuardText(tuple(writer.conditions), writer.text, writer.arguments())
 
 
 def guard_text(guards: Sequence[Guard], **options: Any) -> tuple[list[str], dict[str, Any]]:

@@ -21,7 +21,9 @@ from .native import tensors_check
 from .sources import Attr, Global, Held, Item, Literal, Operation, Param, Source
 
 #: Tensors of the slot's own arguments are checked before the others where there are more others than this.
-_TOGETHER = 6
+_TOGETHER = 24
+#: From so many tensors on it pays to make one tuple of them, for the check and for the graph.
+_AS_TUPLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Writer:
         original_code: Callable[[types.CodeType], types.CodeType] | None,
         native: bool,
         first: Writer | None,
+        inputs: Sequence[Source] = (),
         taken: Iterable[str] = (),
     ) -> None:
         self.guards = guards
@@ -68,6 +71,10 @@ class Writer:
         self._ready: set[int] = set()
         self._checked: set[object] = set()
         self._tensor_source: dict[int, Source] = {}
+        self._inputs = list(map(self.number, inputs))
+        self._input_sources = inputs
+        #: the name of a tuple of tensors, and whose they are
+        self._tuple: tuple[str, list[int]] | None = None
         self._current: tuple[Guard, ...] = ()
         self._perhaps = 0
         for guard in guards:
@@ -123,7 +130,7 @@ class Writer:
         return source.render(self.text)
 
     def _temporary(self) -> str:
-        number = len(self._bound) + len(self._values)
+        number = len(self._bound) + len(self._values) + (self._tuple is not None)
         while (name := f"g{number}") in self._taken:
             number += 1
         self._taken.add(name)
@@ -261,12 +268,38 @@ class Writer:
             self.add(f"{self.text(guard.source)} is {self.text(earlier)}")
         if not first:
             return
-        group = list(first.values())
+        group = self._in_order_of_inputs(list(first.values()))
         check = None if self.counting else tensors_check([g.expected for g in group], native=self.native)
         name = self.constants.reserve("k_tensors", check)
         self._current = tuple(group)
-        self.add(f"{name}({', '.join(self.text(g.source) for g in group)})")
+        tensors = ", ".join(self.text(g.source) for g in group)
+        numbers = [self.number(g.source) for g in group]
+        fetched = any(g.source.bases() for g in group)
+        if fetched and len(group) >= _AS_TUPLE and _find(numbers, self._inputs) is not None:
+            self._tuple = self._temporary(), numbers
+            tensors = f"*({self._tuple[0]} := ({tensors}))"
+        self.add(f"{name}({tensors})")
         self._current = ()
+
+    def _in_order_of_inputs(self, group: list[Guard]) -> list[Guard]:
+        place = {number: at for at, number in enumerate(self._inputs)}
+        return sorted(group, key=lambda g: place.get(self.number(g.source), len(place)))
+
+    def arguments(self) -> tuple[str, ...]:
+        """The graph's inputs: one tuple goes to the check of the tensors and to the graph."""
+        inputs, sources = self._inputs, self._input_sources
+        if self._tuple is None:
+            return tuple(map(self.text, sources))
+        name, numbers = self._tuple
+        at = _find(numbers, inputs)
+        assert at is not None
+        before, after = sources[:at], sources[at + len(numbers) :]
+        return (*map(self.text, before), f"*{name}", *map(self.text, after))
+
+
+def _find(part: list[int], whole: list[int]) -> int | None:
+    """Where a list stands in another one."""
+    return next((at for at in range(len(whole) - len(part) + 1) if whole[at : at + len(part)] == part), None)
 
 
 def is_instance_dict(source: Source) -> bool:

@@ -364,3 +364,28 @@ def test_the_region_keeps_its_first_text() -> None:
     compiled = add(3)
     first = write_region(compiled, ("x", "y", "n"))
     assert write_region(compiled, ("x", "y", "n")) is first
+
+
+# tensors that are checked and passed on together ----------------------------------------------------------------------
+def parameters_of(count: int) -> tuple[dict[str, torch.Tensor], list[tuple[Any, ...]]]:
+    tensors = {f"p{i}": torch.ones(i + 1) for i in range(count)}
+    return tensors, [(Kind.TENSOR, Item(X, name), tensor) for name, tensor in tensors.items()]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 1, 3]])
+@pytest.mark.parametrize("inputs", [5, 4, 3])
+def test_one_tuple_for_check_and_graph(order: list[int], inputs: int) -> None:
+    tensors, guards = parameters_of(5)
+    sources = [Item(X, f"p{i}") for i in order[:inputs]]
+    seen: list[tuple[torch.Tensor, ...]] = []
+
+    def call(*arguments: torch.Tensor) -> tuple[torch.Tensor]:
+        seen.append(arguments)
+        return (arguments[0],)
+
+    compiled = region((Kind.TYPE, X, dict), *guards, call=call, inputs=sources, outputs=("t0",), exit=Exit(7, ("t0",)))
+    slot = Slot(compiled, parameters=("x",))
+    assert ("k_graph(*g" in slot.text) == (inputs == 5)
+    assert slot(tensors)[1] is tensors[f"p{order[0]}"]
+    assert all(t is tensors[f"p{i}"] for t, i in zip(seen[0], order, strict=False)) and len(seen[0]) == inputs
+    assert slot(tensors | {"p3": torch.ones(9)}) == "missed" and not slot.helpers.raises

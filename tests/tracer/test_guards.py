@@ -779,7 +779,7 @@ def test_arguments_first_then_state_then_what_is_fetched_then_tensors() -> None:
 
 
 def test_many_tensors_behind_the_arguments_are_checked_last() -> None:
-    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(5)))
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(13)))
     x = torch.ones(1, 2)
     parameters = [
         (Kind.TENSOR, Item(Attr(Item(Attr(SELF, "_modules"), str(i)), "_parameters"), n), layer._parameters[n])
