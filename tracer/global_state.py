@@ -136,6 +136,10 @@ _OTHER_FACTS: dict[str, Callable[[], object]] = {
 }
 
 
+#: What sees or changes the records of the autograd engine, and nothing else.
+_OF_AUTOGRAD = frozenset(["saved-tensor hooks", "anomaly mode"])
+
+
 class GlobalState:
     """The global state of torch in this thread when it was made: everything that a captured graph depends on unseen."""
 
@@ -145,12 +149,20 @@ class GlobalState:
         self.facts = {name: read() for name, read in (_NATIVE_FACTS | _OTHER_FACTS).items()}
         self.native = GlobalStateGuard() if HAS_NATIVE else None
 
+    def without_autograd(self) -> GlobalState:
+        """This state for a graph of which autograd records nothing: without what only acts on such records."""
+        state = GlobalState.__new__(GlobalState)
+        state.facts = {name: fact for name, fact in self.facts.items() if name not in _OF_AUTOGRAD}
+        state.native = self.native
+        return state
+
     def __repr__(self) -> str:
         return "the global state of torch"
 
     def differences(self) -> list[str]:
         """In words, what is otherwise now."""
-        now = {name: read() for name, read in (_NATIVE_FACTS | _OTHER_FACTS).items()}
+        readers = _NATIVE_FACTS | _OTHER_FACTS
+        now = {name: readers[name]() for name in self.facts}
         return [f"{name}: {now[name]}, was {self.facts[name]}" for name in now if now[name] != self.facts[name]]
 
     def refusal(self) -> str | None:
@@ -185,8 +197,9 @@ def state_conditions(
     """
     facts = state.facts
     if not native or state.native is None:
-        return (StateCondition("{}()", "state", _plain_state_check(facts, _NATIVE_FACTS | _OTHER_FACTS)),)
-    names = dict.fromkeys(_OTHER_FACTS)
+        readers = {name: read for name, read in (_NATIVE_FACTS | _OTHER_FACTS).items() if name in facts}
+        return (StateCondition("{}()", "state", _plain_state_check(facts, readers)),)
+    names = dict.fromkeys(name for name in _OTHER_FACTS if name in facts)
     if tensors_checked:
         for name in _SEEN_IN_KEYS:
             if facts[name] == _IDLE[name]:

@@ -75,6 +75,7 @@ class GraphBuilder:
         self._written: dict[int, None] = {}
         self._constants: list[int] = []
         self._irrevocable = 0
+        self._grad_was_on = False
 
     # inputs and constants -----------------------------------------------------------------------------------------
     def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:
@@ -125,6 +126,7 @@ class GraphBuilder:
         """
         args = tuple(args)
         refuse(target, args)
+        self._grad_was_on = self._grad_was_on or torch.is_grad_enabled()
         fake_args, node_args = convert(args, self._symbol)
         fake_kwargs, node_kwargs = convert(kwargs, self._symbol) if kwargs else ({}, {})
         observed = self.fake_mode.observed = Observed()
@@ -325,6 +327,7 @@ class GraphBuilder:
             mutates_inputs=tuple(i for i, tensor in enumerate(inputs) if storage_of(tensor.fake) in self._written),
             uses_rng=self.random,
             changes_state=finishing.changes_state(graph),
+            records_autograd=self._grad_was_on and any(t.fake.requires_grad for t in self._tensors.values()),
             end_state=end_state,
             operators=finishing.count_operators(graph),
             shape_env=self.shape_env,

@@ -86,6 +86,7 @@ class FxCapture:
 
     inputs: the inputs that the graph uses, in the order in which the compiled callable takes them.
     mutates_inputs: indices of the inputs whose data the graph writes, by themselves or through an alias.
+    records_autograd: the autograd engine may record something; if not, what looks into that has nothing to see.
     """
 
     module: torch.fx.GraphModule
@@ -94,6 +95,7 @@ class FxCapture:
     mutates_inputs: tuple[int, ...]
     uses_rng: bool
     changes_state: bool
+    records_autograd: bool
     end_state: EndState
     operators: int
     shape_env: ShapeEnv = field(repr=False)

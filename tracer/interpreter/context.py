@@ -62,6 +62,8 @@ class Context:
         self.generators: list[GeneratorValue] = []
         #: root instructions at which modes that are still entered were entered, outermost first
         self.modes: list[int] = []
+        #: the program asked torch for its state
+        self.asked_state = False
         self._left = BUDGET
 
     # objects from outside -------------------------------------------------------------------------------------------

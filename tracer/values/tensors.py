@@ -217,7 +217,7 @@ class TensorMethod(Value):
         return call_graph(ctx, name, [self.tensor, *args], kwargs, method=True)
 
     def _break(self, name: str) -> GraphBreak:
-        """To the autograd engine a region is one node: a tensor that is watched must be where a region begins or ends."""
+        """To autograd a region is one node: a tensor that is watched must be where a region begins or ends."""
         graph_break = GraphBreak(*BREAKING_METHODS[name])
         if name in WATCHING_METHODS and self.tensor.source is None and self.tensor.fake.requires_grad:
             graph_break.end_behind = self.tensor.born
