@@ -439,6 +439,23 @@ def test_mixed_ways_to_set_precision_do_not_raise() -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("tensors_checked", [False, True])
+def test_a_state_without_autograd(native: bool, tensors_checked: bool) -> None:
+    """For a graph that records nothing: what only looks at records is left out, and everything else is not."""
+    state = GlobalState().without_autograd()
+    check = state_check(state, tensors_checked=tensors_checked, native=native)
+    left_out = {"saved-tensor hooks", "anomaly mode"}
+    sample = plain()
+    tensors = tensors_check([TensorFacts.of(sample)], native=native)
+    for what, context in STATES.items():
+        with context():
+            holds = check() and (not tensors_checked or tensors(sample))
+            assert holds is (what in left_out), what
+            assert bool(state.differences()) is (what not in left_out), what
+    assert check()
+
+
+@BOTH
 def test_another_thread_has_its_own_state(native: bool) -> None:
     check = state_check(GlobalState(), tensors_checked=False, native=native)
     seen: list[bool] = []

@@ -134,7 +134,8 @@ class TorchQuery(TorchFunctionValue):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         arguments = [ctx.real(a).as_python(ctx) for a in args]
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
-        ctx.asked_state = True
+        if self.answer is self.function:
+            ctx.asked_state = True
         return call_pure(ctx, self.answer, *arguments, **named)
 
 

@@ -1,0 +1,106 @@
+"""Guards on torch's state, end to end: what a program asked for, and what acts on the records of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import tracer
+from tests.support import CountingBackend
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    tracer.install(backend="eager")
+    yield
+    tracer.uninstall()
+
+
+def test_what_a_program_asked_torch_is_guarded_without_any_operator() -> None:
+    seen: list[Any] = []
+
+    @tracer.disable
+    def tell(*what: Any) -> None:
+        seen.append(what)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        tell("inside")
+        return x
+
+    @tracer.compile
+    def f(x: torch.Tensor) -> bool:
+        enabled, anomaly = torch.is_grad_enabled(), torch.is_anomaly_enabled()
+        inner(x)
+        return enabled, anomaly
+
+    x = torch.ones(2)
+    for _ in range(3):
+        assert f(x) == (True, False)
+    with torch.no_grad():
+        for _ in range(3):
+            assert f(x) == (False, False)
+    with torch.autograd.detect_anomaly(check_nan=False):
+        assert f(x) == (True, True)
+    assert f(x) == (True, False)
+
+
+def test_saved_tensor_hooks_where_something_is_saved() -> None:
+    backend = CountingBackend()
+
+    @tracer.compile(backend=backend)
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum()
+
+    x = torch.ones(3, requires_grad=True)
+    f(x), f(x)
+    packed: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        f(x).backward()
+    assert packed and backend.frame_count == 2
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_saved_tensor_hooks_where_nothing_is_saved(grad: bool) -> None:
+    backend = CountingBackend()
+
+    @tracer.compile(backend=backend)
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum()
+
+    x = torch.ones(3, requires_grad=not grad)
+    with torch.set_grad_enabled(grad):
+        f(x), f(x)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: 1 / 0, lambda t: 1 / 0):
+            assert f(x) == 3
+    assert backend.frame_count == 1
+
+
+def test_saved_tensor_hooks_where_the_region_itself_turns_grad_on() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    @tracer.compile
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        with torch.enable_grad():
+            z = weight * y
+        return z * z
+
+    packed: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with torch.no_grad():
+        f(torch.ones(3)), f(torch.ones(3))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            f(torch.ones(3))
+    assert packed
