@@ -7,8 +7,9 @@
 At every step (a round) each side trains on the same batch, in an order that is drawn anew; so a slow moment of the
 machine hits all of them, and none always follows the same other one. The losses must agree at every step, within a
 tolerance that is printed: if they do not, the exit status is 1. (The default suits the default sizes. With a batch of
-one the training itself is chaotic, and Inductor's other rounding grows; torch.compile then drifts alike.) On a machine that others use too, `--threads 1
---clock cpu` gives steadier times than the wall clock.
+one the training itself is chaotic, and Inductor's other rounding grows; torch.compile then drifts alike.)
+
+On a machine that others use too, `--threads 1 --clock cpu` gives steadier times than the wall clock.
 """
 
 from __future__ import annotations
