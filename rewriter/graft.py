@@ -19,7 +19,7 @@ from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .entries import Emitter
 from .flow import Places
-from .layouts import context_of, entry_layout, facts, landable, landing_layout
+from .layouts import context_of, entry_layout, facts, landable, landing_layout, place_of
 from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
 from .splice import Splice
 from .units import Unit
@@ -40,7 +40,8 @@ def graft(
 ) -> CodeType:
     """The code of `decoded` with an entry before each index of `slots`, and landings.
 
-    `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use.
+    `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use. In
+    both, `~index` is the full landing at index (`landing_layout`).
     An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
     slot, code of a slot that is written into the function itself.
     """
@@ -75,8 +76,9 @@ def exits_of_entries(
     """The landings that each entry reaches, in order."""
     possible = landable(decoded)
     asked = set(possible if landings is None else landings)
-    for landing in sorted(asked.union(*exits.values()) - possible):
-        raise NotLandable(f"{decoded.code.co_qualname}: no landing can stand at {landing}")
+    for landing in sorted(asked.union(*exits.values())):
+        if place_of(landing) not in possible:
+            raise NotLandable(f"{decoded.code.co_qualname}: no landing can stand at {place_of(landing)}")
     context = {index: context_of(decoded, index) for index in {*asked.union(*exits.values()), *slots}}
     chosen: dict[int, tuple[int, ...]] = {}
     by_context: dict[object, tuple[int, ...]] = {}
@@ -122,7 +124,8 @@ class _Graft:
         self.body = [self.assembler.label() for _ in self.rows]
         self.entry = {index: self.assembler.label() for index in slots}
         self.exit = {index: self.assembler.label() for index in slots}
-        self.plain = plain_loads(decoded, self.number, {*slots, *(k for chosen in exits.values() for k in chosen)})
+        landings = {place_of(landing) for chosen in exits.values() for landing in chosen}
+        self.plain = plain_loads(decoded, self.number, landings.union(slots))
         # What a generator has around all of its code; the RESUME before the start lies in nothing else.
         self.around = self._cover(self.rows[self.number[decoded.start] - 1][1])
 
@@ -186,7 +189,7 @@ class _Graft:
             emitter.wrong_exit()
         for index, label in landing.items():
             assembler.place(label)
-            emitter.landing(landing_layout(self.decoded, index), self.body[self.number[index]])
+            emitter.landing(landing_layout(self.decoded, index), self.body[self.number[place_of(index)]])
 
 
 def plain_loads(decoded: Decoded, number: Mapping[int, int], places: Collection[int]) -> set[int]:

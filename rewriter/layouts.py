@@ -127,6 +127,7 @@ def _closed(rows: tuple[tuple[int, Unit], ...]) -> set[int]:
 
 def context_of(decoded: Decoded, index: int) -> tuple[object, ...]:
     """A region may only land where this is as at its entry: exceptions being handled, comprehensions' own cells."""
+    index = place_of(index)
     producers = decoded.producers_at(index) or ()
     instructions, cells = decoded.instructions, (*decoded.cells, *decoded.free)
     saved = [
@@ -157,17 +158,28 @@ def entry_layout(decoded: Decoded, index: int) -> EntryLayout:
     return known.entries.setdefault(index, layout)
 
 
-def landing_layout(decoded: Decoded, index: int) -> LandingLayout:
+def landing_layout(decoded: Decoded, landing: int) -> LandingLayout:
+    """`~index` is a full landing at the same place: with all locals that nobody reads any more, `checked`.
+
+    It is for a region that binds one of them anew: what the frame still holds there must not live on.
+    """
     known = facts(decoded)
-    found = known.landings.get(index)
+    found = known.landings.get(landing)
     if found is not None:
         return found
+    index = place_of(landing)
     stack = _stack(decoded, index, NotLandable)
     live = decoded.live_at(index) & known.assigned
-    let_go = known.deleted - live  # what a region has deleted must not live on in the frame
+    others = known.deleted if landing == index else known.assigned.difference(decoded.cells, decoded.free)
+    let_go = others - live  # what a region has deleted must not live on in the frame
     names = tuple(name for name in decoded.slots if name in live or name in let_go)
-    layout = LandingLayout(index, names, (live - decoded.bound_at(index)) | let_go, stack)
-    return known.landings.setdefault(index, layout)
+    layout = LandingLayout(landing, names, (live - decoded.bound_at(index)) | let_go, stack)
+    return known.landings.setdefault(landing, layout)
+
+
+def place_of(landing: int) -> int:
+    """The canonical index where a landing, full or not, comes back."""
+    return landing if landing >= 0 else ~landing
 
 
 def _stack(decoded: Decoded, index: int, error: type[NotEnterable] | type[NotLandable]) -> tuple[bool, ...]:

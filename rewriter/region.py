@@ -39,9 +39,9 @@ class EntryLayout:
 
 @dataclass(frozen=True, slots=True)
 class LandingLayout:
-    """What a slot returns to land at `index`: the index, then these locals, then the stack's objects, bottom first."""
+    """What a slot returns to land: the index, then these locals, then the stack's objects, bottom first."""
 
-    index: int
+    index: int  # ~index for a full landing
     locals: tuple[str, ...]
     checked: frozenset[str]  # of locals: those which need not be bound here; KEEP and UNBOUND are allowed
     stack: tuple[bool, ...]  # False: a NULL, which is not returned

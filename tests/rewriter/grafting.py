@@ -44,13 +44,13 @@ def guarded_slot(decoded: Decoded, index: int, namespace: dict[str, Any]) -> Fun
     return text_slot(decoded, index, namespace, "if k_guard(): return k_wrong", k_guard=lambda: False, k_wrong=())
 
 
-def identity_slot(keep: bool) -> Maker:
+def identity_slot(keep: bool, full: bool = False) -> Maker:
     """A region that lands where it began, with the values it was given (or KEEP where that is allowed)."""
 
     def make(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
-        entry, landing = entry_layout(decoded, index), landing_layout(decoded, index)
+        entry, landing = entry_layout(decoded, index), landing_layout(decoded, ~index if full else index)
         given = dict(zip(entry.locals, entry.parameters, strict=False))
-        values = [str(index)]
+        values = [str(landing.index)]
         for name in landing.locals:
             may_keep = name in landing.checked and (keep or name not in given)
             values.append("k_KEEP" if may_keep else given[name])
@@ -67,8 +67,8 @@ def step_slot(limit: int, ran: list[int]) -> Maker:
         found = _Steps(decoded, index).run(limit)
         if found is None:
             return none_slot(decoded, index, namespace)
-        landing, values, constants = found
-        body = f"k_ran({index}); return ({', '.join([str(landing), *values])},)"
+        values, constants = found
+        body = f"k_ran({index}); return ({', '.join(values)},)"
         return text_slot(decoded, index, namespace, body, k_ran=ran.append, k_KEEP=KEEP, **constants)
 
     return make
@@ -85,22 +85,26 @@ class _Steps:
         self.cells = dict(zip(entry.cells, entry.parameters[len(entry.locals) :], strict=False))
         self.stack: list[str | None] = [f"s{place}" if slot else None for place, slot in enumerate(entry.stack)]
         self.constants: dict[str, object] = {}
+        self.bound: set[str] = set()
         self.context = context_of(decoded, index)
 
-    def run(self, limit: int) -> tuple[int, list[str], dict[str, object]] | None:
+    def run(self, limit: int) -> tuple[list[str], dict[str, object]] | None:
         best = None
         for step in range(limit):
             if step and self.at in landable(self.decoded) and context_of(self.decoded, self.at) == self.context:
-                best = self.at, self.values(), dict(self.constants)
+                best = self.values(), dict(self.constants)
             if not self.step():
                 break
         return best
 
     def values(self) -> list[str]:
+        """The landing, full where a local that nobody reads any more was bound, and what it takes."""
         layout = landing_layout(self.decoded, self.at)
+        if self.bound - set(layout.locals):
+            layout = landing_layout(self.decoded, ~self.at)
         found = [self.locals.get(name) for name in layout.locals]
         assert all(value or name in layout.checked for name, value in zip(layout.locals, found, strict=True))
-        return [value or "k_KEEP" for value in found] + [value for value in self.stack if value]
+        return [str(layout.index), *[value or "k_KEEP" for value in found], *[value for value in self.stack if value]]
 
     def step(self) -> bool:
         instruction, stack = self.decoded.instructions[self.at], self.stack
@@ -112,6 +116,7 @@ class _Steps:
                 stack.append(self.locals[arg])
             case "STORE_FAST" if stack[-1] is not None:
                 self.locals[arg] = str(stack.pop())
+                self.bound.add(arg)
                 self.maybe_unbound.discard(arg)
             case "LOAD_CONST":
                 name = f"k_{len(self.constants)}"
@@ -139,16 +144,26 @@ class _Steps:
         return True
 
 
+def full_landings(decoded: Decoded) -> list[int]:
+    return [*landable(decoded), *(~index for index in landable(decoded))]
+
+
 def graft_code(
-    code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, *, inline: bool = False, **options: Any
+    code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, *, inline: bool = False,
+    full: bool = False, **options: Any
 ) -> CodeType:
-    nested = tuple(
-        graft_code(value, namespace, places, make, inline=inline, **options) if isinstance(value, CodeType) else value
-        for value in code.co_consts
-    )
-    code = code.replace(co_consts=nested)
+    """`full`: with full landings too."""
+
+    def constant(value: object) -> object:
+        if not isinstance(value, CodeType):
+            return value
+        return graft_code(value, namespace, places, make, inline=inline, full=full, **options)
+
+    code = code.replace(co_consts=tuple(map(constant, code.co_consts)))
     decoded = decode(code)
     slots = {index: make(decoded, index, namespace) for index in places(decoded)}
+    if full:
+        options["landings"] = full_landings(decoded)
     if inline:
         return graft(decoded, {}, inline={index: slot.__code__ for index, slot in slots.items()}, **options)
     return graft(decoded, slots, **options)

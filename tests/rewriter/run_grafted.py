@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[Places, Maker, dict[str, Any]]] = {
     "none": (start_only, none_slot, {"landings": []}),
     "guard": (start_only, guarded_slot, {"landings": []}),
     "identity": (lambda decoded: sorted(enterable(decoded))[::3], identity_slot(keep=False), {}),
-    "steps": (lambda decoded: sorted(enterable(decoded))[1::4], step_slot(6, ran), {}),
+    "steps": (lambda decoded: sorted(enterable(decoded))[1::4], step_slot(6, ran), {"full": True}),
 }
 
 

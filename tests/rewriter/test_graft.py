@@ -36,13 +36,14 @@ KINDS = {
     "false guard": guarded_slot,
     "identity": identity_slot(keep=False),
     "identity, KEEP": identity_slot(keep=True),
+    "identity, full": identity_slot(keep=True, full=True),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_entries_and_landings_everywhere(case, kind):
-    options = {} if kind.startswith("identity") else {"landings": []}
+    options = {"full": True} if kind.endswith("full") else {} if kind.startswith("identity") else {"landings": []}
     assert case.run(grafted(case.function, everywhere, KINDS[kind], **options)) == case.run(case.function)
 
 
@@ -56,7 +57,7 @@ def test_few_entries(case, places):
 @pytest.mark.parametrize("limit", [3, 40])
 def test_regions_that_land_elsewhere(case, limit):
     ran: list[int] = []
-    assert case.run(grafted(case.function, everywhere, step_slot(limit, ran))) == case.run(case.function)
+    assert case.run(grafted(case.function, everywhere, step_slot(limit, ran), full=True)) == case.run(case.function)
     assert ran or case.name in ("managed",)
 
 
@@ -87,7 +88,7 @@ def test_inlined_slots(case, kind):
     def some(decoded):
         return sorted(enterable(decoded))[:: 2 if kind == "identity" else 5]
 
-    assert case.run(grafted(case.function, some, make, inline=True)) == case.run(case.function)
+    assert case.run(grafted(case.function, some, make, inline=True, full=True)) == case.run(case.function)
 
 
 def test_inlined_slots_leave_nothing_behind():
@@ -124,7 +125,7 @@ def test_some_entries_of_mixed_kinds(case, seed, share):
     def mixed(decoded, index, namespace):
         return kinds[zlib.crc32(f"{seed} {index}".encode()) % len(kinds)](decoded, index, namespace)
 
-    assert case.run(grafted(case.function, some, mixed)) == case.run(case.function)
+    assert case.run(grafted(case.function, some, mixed, full=True)) == case.run(case.function)
 
 
 def test_most_instructions_can_be_entered():
@@ -257,6 +258,34 @@ def test_keep_and_unbound():
     with pytest.raises(UnboundLocalError):
         run(False)
     assert seen[4:] == [UNBOUND]
+
+
+def test_full_landings_unbind_what_nobody_reads():
+    died = []
+
+    class Mortal:
+        def __del__(self):
+            died.append("dead")
+
+    def function(made):
+        x = made()
+        died.append("begin" if x else "")
+        x = None
+        died.append("end")
+        return made
+
+    decoded = decode(function.__code__)
+    entry, last = first_on_line(function, 3), first_on_line(function, 4)
+    layout = landing_layout(decoded, ~last)
+    assert layout.locals == ("x",) == tuple(layout.checked) and landing_layout(decoded, last).locals == ()
+    for full, value, seen in ((False, "", ["begin", "end", "dead"]), (True, "k_UNBOUND", ["begin", "dead", "end"]),
+                              (True, "None", ["begin", "dead", "end"]), (True, "k_KEEP", ["begin", "end", "dead"])):
+        died.clear()
+        exit_ = ~last if full else last
+        run = one_region(function, entry, f"return {exit_}, {value}",
+                         {"k_UNBOUND": UNBOUND, "k_KEEP": KEEP}, exits={entry: [exit_]})
+        run(Mortal)
+        assert died == seen
 
 
 def marker(*arguments):
