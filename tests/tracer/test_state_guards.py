@@ -104,3 +104,57 @@ def test_saved_tensor_hooks_where_the_region_itself_turns_grad_on() -> None:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             f(torch.ones(3))
     assert packed
+
+
+@pytest.mark.parametrize(("everywhere", "full"), [(False, False), (False, True), (True, True)])
+def test_backward_hooks_that_come_later(everywhere: bool, full: bool) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Identity())
+    tracer.compile(model)
+    x = torch.ones(1, 2, requires_grad=True)
+    with torch.no_grad():
+        expected = model(x)
+        model(x)
+    model(x).sum().backward(), model(x).sum().backward()
+    seen: list[Any] = []
+    module = torch.nn.modules.module
+
+    def hook(owner: torch.nn.Module, *gradients: Any) -> None:
+        seen.append(type(owner))
+
+    if everywhere:
+        handle = module.register_module_full_backward_hook(hook)
+    else:
+        handle = model[0].register_full_backward_hook(hook) if full else model[0].register_backward_hook(hook)
+    try:
+        with torch.no_grad():
+            assert torch.equal(model(x), expected) and not seen
+        model(x).sum().backward()
+        assert torch.nn.Linear in seen
+    finally:
+        handle.remove()
+    seen.clear()
+    model(x).sum().backward()
+    assert not seen
+
+
+def test_backward_hooks_around_nothing_but_a_module_that_passes_on() -> None:
+    """No operator is there, and so nothing else would say in which grad mode this was captured."""
+    identity, seen = torch.nn.Identity(), []
+
+    @tracer.disable
+    def opaque(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        return opaque(x)
+
+    @tracer.compile
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return broken(identity(x))
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.no_grad():
+        f(x), f(x), f(x)
+    identity.register_full_backward_hook(lambda *a: seen.append(1))
+    f(x).sum().backward()
+    assert seen == [1]

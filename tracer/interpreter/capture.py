@@ -313,7 +313,7 @@ class Attempt:
         if graph.mutates_inputs:
             examples = dict(zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True))
             ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, examples)
-        if graph.operators or ctx.asked_state:
+        if graph.operators or ctx.asked_state or ctx.relies_on_no_grad:
             whole = graph.records_autograd or ctx.asked_state
             ctx.guards.add(Kind.STATE, NOWHERE, self.state if whole else self.state.without_autograd())
         groups: dict[Any, list[Value]] = {}

@@ -77,8 +77,12 @@ class ModuleValue(ObjectValue):
         return class_attribute(ctx, self.cls, "__call__") is Module.__call__
 
     def has_hooks(self, ctx: Context) -> bool:
-        """Just what `_call_impl` asks, in one guard; it may be of any type, since its truth is all that counts."""
+        """Just what `_call_impl` asks, in one guard; it may be of any type, since its truth is all that counts.
+
+        Without autograd hooks of the backward pass do nothing (of torch's warnings about them aside).
+        """
         asked: Source | None = None
+        matters = _watched(ctx, _HOOKS)
         for name in _HOOKS:
             if (
                 find(self.cls, name) is not MISSING
@@ -86,13 +90,24 @@ class ModuleValue(ObjectValue):
                 or self.object.__dict__.get(name, True)
             ):
                 return True
-            source = self.attribute_source(ctx, name)
-            asked = source if asked is None else Operation("or", asked, source)
+            if name in matters:
+                source = self.attribute_source(ctx, name)
+                asked = source if asked is None else Operation("or", asked, source)
         ctx.guard(Kind.EXPRESSION, asked, False)
-        return _any_global(ctx, _GLOBAL_HOOKS)
+        if any(getattr(module_code, name) for name in _GLOBAL_HOOKS):
+            return _any_global(ctx, _GLOBAL_HOOKS)
+        return _any_global(ctx, _watched(ctx, _GLOBAL_HOOKS))
 
     def attributes_changed(self, name: str) -> bool:
         return self.attributes is not None and name in self.attributes.content
+
+
+def _watched(ctx: Context, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Of these registries of hooks, those that matter now."""
+    if torch.is_grad_enabled():
+        return names
+    ctx.relies_on_no_grad = True
+    return tuple(name for name in names if "forward" in name)
 
 
 def _any_global(ctx: Context, names: tuple[str, ...]) -> bool:
