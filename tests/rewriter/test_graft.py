@@ -358,6 +358,28 @@ def test_contexts_of_inner_cells_differ():
     assert (len({context[1] for context in contexts}) > 1) == inlined
 
 
+def test_long_functions():
+    """Hundreds of locals, constants and names, and jumps over thousands of instructions."""
+    lines = ["def long(n):", "    total = 0", "    for i in range(n):", "        try:"]
+    for number in range(400):
+        lines.append(f"            v{number} = total + {number * 7919}")
+        if number % 40 == 0:
+            lines.append(f"            if i == {number % 3}: marker(v{number}).name_{number}")
+        lines.append(f"            total += v{number} % (i + {number}) if i else v{number}")
+    lines += ["        except AttributeError as error:", "            total += len(error.name)"]
+    lines += ["    return total, v399"]
+    namespace = {"marker": marker}
+    exec(compile("\n".join(lines), __file__, "exec"), namespace)
+    long = namespace["long"]
+
+    def some(decoded):
+        return sorted(enterable(decoded))[::600]
+
+    for kind in ("identity", "identity, full"):
+        exits = {index: [~index if kind.endswith("full") else index] for index in some(decode(long.__code__))}
+        assert grafted(long, some, KINDS[kind], landings=[], exits=exits)(5) == long(5)
+
+
 def test_grafting_is_pure():
     decoded = decode(compute.__code__)
     before = compute.__code__.co_code, compute.__code__.co_consts
