@@ -65,7 +65,7 @@ def _compiled(text: str, filename: str) -> CodeType:
 _WORDS = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?<![.\w])k_\w+(?!\w|\s*=[^=])""")
 #: the beginning of our file names
 _OURS = re.compile("<torchgraft")
-#: numbers that no text has: place i in the text stands in it as FIRST + i times the imaginary unit
+#: numbers that no text has: constant i stands in it as FIRST + i times the imaginary unit
 _FIRST = 7_340_127_510_001
 
 
@@ -75,17 +75,16 @@ def _written_by_compiler(
     """Compile with a number for each constant and put the objects in their place.
 
     A slot of thousands of lines is bound in the time that compiling it takes. The compiler may know better than to load
-    a number (`not 1j` is False): None where it did anything but load each once, by comparison with the code that loads
+    a number (`not 1j` is False): None where it did anything but load each, by comparison with the code that loads
     names. Then the instructions are rewritten one by one.
     """
-    places: list[str] = []
+    numbers: dict[str, int] = {}  # one for each constant: the more there are, the more loads take two instructions
 
     def placeholder(match: re.Match[str]) -> str:
         word = match[0]
         if word[0] != "k" or word not in constants:
             return word
-        places.append(word)
-        return f"{_FIRST + len(places) - 1}j"
+        return f"{_FIRST + numbers.setdefault(word, len(numbers))}j"
 
     replaced = _WORDS.sub(placeholder, text)
     _hush()
@@ -93,7 +92,7 @@ def _written_by_compiler(
         code = _compiled(replaced, filename)
     except TextError:
         return None  # a number stands where only a name can; the other way says what is wrong
-    objects = {complex(0, _FIRST + number): constants[word] for number, word in enumerate(places)}
+    objects = {complex(0, _FIRST + number): constants[word] for word, number in numbers.items()}
     return _with_objects(code, objects) if _same_work(code, loading, objects) else None
 
 
@@ -109,11 +108,11 @@ def _hush() -> None:
 
 def _same_work(code: CodeType, loading: CodeType, objects: Mapping[complex, object]) -> bool:
     """Do both do the same, but for loading numbers or names, and tuples of nothing but numbers ready made?"""
-    seen: list[complex] = []
+    seen: set[complex] = set()
 
     def count(value: object) -> None:
         if type(value) is complex and value in objects:
-            seen.append(value)
+            seen.add(value)
         elif type(value) is tuple:
             for item in value:
                 count(item)
@@ -133,7 +132,7 @@ def _same_work(code: CodeType, loading: CodeType, objects: Mapping[complex, obje
             and all(map(same, nested, counterparts))
         )
 
-    return same(code, loading) and sorted(map(abs, seen)) == sorted(map(abs, objects))
+    return same(code, loading) and seen == objects.keys()
 
 
 def _with_objects(code: CodeType, objects: Mapping[complex, object]) -> CodeType:
