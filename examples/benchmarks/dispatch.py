@@ -13,6 +13,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,6 +51,8 @@ def measure(name: str, make: Make, grad: bool, rounds: int) -> tuple[list[str], 
     torch.manual_seed(0)
     plain, arguments = make()
     other, _ = make()
+    if not grad:  # nobody runs inference on tensors that require grad, apart from parameters
+        arguments = tuple(a.detach() for a in arguments)
     ours = tracer.compile(plain, backend=constant_backend, inplace=isinstance(plain, torch.nn.Module))
     theirs = torch.compile(other, backend=constant_backend)
     with torch.set_grad_enabled(grad):
@@ -58,7 +61,8 @@ def measure(name: str, make: Make, grad: bool, rounds: int) -> tuple[list[str], 
             ours(*arguments)
             theirs(*arguments)
         assert tracer.counters()["hits"] > before, f"{name} is not compiled"
-        times = interleaved({"ours": lambda: ours(*arguments), "theirs": lambda: theirs(*arguments)}, rounds=rounds)
+        sides = {"ours": partial(ours, *arguments), "theirs": partial(theirs, *arguments)}
+        times = interleaved(sides, rounds=rounds)
     found = ratio(times["ours"], times["theirs"])
     medians = [shown(statistics.median(times[side])) for side in ("ours", "theirs")]
     return [f"{name}, {'grad' if grad else 'no grad'}", *medians, f"{found:.3f}", f"{noise(times['ours']):.1%}"], found
