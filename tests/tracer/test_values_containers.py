@@ -486,6 +486,7 @@ x[0] in [x[1], 2]
 
 @pytest.mark.parametrize("expression", REFUSED)
 def test_refused(expression: str) -> None:
+    tracer.install()
     with pytest.raises(tracer.GraphBreak):
         tracer.compile(function(f"r.append({expression})"), fullgraph=True, backend="eager")(*inputs())
     check(caught(expression), fullgraph=False)
