@@ -63,7 +63,8 @@ def _writes(kind: Kind) -> Callable[[Write], Write]:
 
 @_writes(Kind.TYPE)
 def _write_type(w: Writer, source: Source, expected: Any) -> None:
-    w.require_type(source, expected)
+    if expected is not bool or not w.truth_is_guarded(source):
+        w.require_type(source, expected)
 
 
 @_writes(Kind.IS)
@@ -167,13 +168,20 @@ def _builtin_base(source: Source, cls: type) -> type:
 @_writes(Kind.TRUTHY)
 def _write_truthy(w: Writer, source: Source, expected: Any) -> None:
     _require_plain_truth(w, source)
-    w.add(w.text(source))
+    _write_truth(w, source, True)
 
 
 @_writes(Kind.FALSY)
 def _write_falsy(w: Writer, source: Source, expected: Any) -> None:
     _require_plain_truth(w, source)
-    w.add(f"not {w.text(source)}")
+    _write_truth(w, source, False)
+
+
+def _write_truth(w: Writer, source: Source, expected: bool) -> None:
+    if w.known_type(source) is bool:
+        w.add(f"{w.text(source)} is {expected}")
+    else:
+        w.add(w.text(source) if expected else f"not {w.text(source)}")
 
 
 def _require_plain_truth(w: Writer, source: Source) -> None:
@@ -286,7 +294,7 @@ def _write_expression(w: Writer, source: Source, expected: bool) -> None:
         _write_expression(w, source.left, expected)
         _write_expression(w, source.right, expected)
         return
-    w.add(w.text(source) if expected else f"not {w.text(source)}")
+    _write_truth(w, source, expected)
 
 
 @_writes(Kind.NO_OVERLAP)
@@ -343,7 +351,8 @@ def _write_raw(w: Writer, text: str, raw: Any) -> None:
     elif is_a(raw, Weak):
         w.add(f"{w.constants.text(raw)} is {text} is not None")
     elif has_value(raw):
-        w.add(f"{w.constant(same_value)}({text}, {w.constant(raw, 'value')})")
+        value = w.constant(raw, "value")
+        w.add(f"({text} is {value} or {w.constant(same_value)}({text}, {value}))")
     else:
         w.add(f"{text} is {w.constant(raw)}")
 

@@ -205,6 +205,11 @@ class Writer:
         """Will some guard fetch this source?"""
         return self.number(source) in self._by_source
 
+    def truth_is_guarded(self, source: Source) -> bool:
+        """Does a guard say whether it is true? Then a bool needs no other."""
+        truth = (Kind.TRUTHY, Kind.FALSY, Kind.EXPRESSION)
+        return any(guard.kind in truth for guard in self._by_source.get(self.number(source), ()))
+
     def first_time(self, *key: object) -> bool:
         """Was nothing added under this key before?"""
         if key in self._checked:

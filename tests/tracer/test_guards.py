@@ -406,6 +406,17 @@ def test_elements_of_a_set() -> None:
         assert checker.value(x=other) is False
 
 
+@pytest.mark.parametrize("kind", [Kind.TRUTHY, Kind.FALSY, Kind.EXPRESSION])
+def test_truth_of_a_bool(kind: Kind) -> None:
+    """One condition says both what it is and that it is a bool."""
+    value = kind is not Kind.FALSY
+    checker = Checker((Kind.TYPE, X, bool), (kind, X, *([True] if kind is Kind.EXPRESSION else [])))
+    assert checker.conditions == [f"x is {value}"]
+    assert checker.value(x=value)
+    for other in (not value, int(value), int(not value), None, [], [1], "x"):
+        assert not checker.value(x=other)
+
+
 def test_names() -> None:
     class Key(str):
         pass

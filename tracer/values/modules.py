@@ -18,7 +18,7 @@ from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..sources import Attr, Item, Operation, Source
 from ..torch_private import called_plainly
-from .attributes import dict_source
+from .attributes import GENERIC_GETATTRIBUTE, dict_source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
@@ -58,12 +58,9 @@ class ModuleValue(ObjectValue):
         return found
 
     def attribute_source(self, ctx: Context, name: str) -> Source:
-        """What a registry is, its guards say; others are read as attributes where that is quicker."""
+        """An item of the dict, which is asked for other attributes anyway: so that it is there needs no other check."""
         assert self.source is not None
-        source = super().attribute_source(ctx, name)
-        if isinstance(source, Attr) and (name in _REGISTRIES or not QUICK_INSTANCE_ATTRIBUTES):
-            return Item(dict_source(self.object, self.source, ctx), name)
-        return source
+        return Item(dict_source(self.object, self.source, ctx), name)
 
     def registry(self, ctx: Context, name: str) -> DictValue | None:
         """`_parameters`, `_buffers` or `_modules`."""
@@ -91,12 +88,18 @@ class ModuleValue(ObjectValue):
             ):
                 return True
             if name in matters:
-                source = self.attribute_source(ctx, name)
+                source = self._hooks_source(ctx, name)
                 asked = source if asked is None else Operation("or", asked, source)
         ctx.guard(Kind.EXPRESSION, asked, False)
         if any(getattr(module_code, name) for name in _GLOBAL_HOOKS):
             return _any_global(ctx, _GLOBAL_HOOKS)
         return _any_global(ctx, _watched(ctx, _GLOBAL_HOOKS))
+
+    def _hooks_source(self, ctx: Context, name: str) -> Source:
+        plain = find(self.cls, "__getattribute__") in GENERIC_GETATTRIBUTE and not self.fallback_runs_code()
+        quick = QUICK_INSTANCE_ATTRIBUTES and plain
+        assert self.source is not None
+        return Attr(self.source, name) if quick else self.attribute_source(ctx, name)
 
     def attributes_changed(self, name: str) -> bool:
         return self.attributes is not None and name in self.attributes.content
