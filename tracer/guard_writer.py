@@ -274,7 +274,7 @@ class Writer:
         if not first:
             return
         group = self._in_order_of_inputs(list(first.values()))
-        check = None if self.counting else tensors_check([g.expected for g in group], native=self.native)
+        check = None if self.counting else tensors_check([g.expected for g in group], native=self.native, leaves=False)
         name = self.constants.reserve("k_tensors", check)
         self._current = tuple(group)
         tensors = ", ".join(self.text(g.source) for g in group)
@@ -284,6 +284,10 @@ class Writer:
             self._tuple = self._temporary(), numbers
             tensors = f"*({self._tuple[0]} := ({tensors}))"
         self.add(f"{name}({tensors})")
+        for guard in group:
+            if guard.expected.leaf is not None:
+                self._current = (guard,)
+                self.add(f"{self.text(guard.source)}.is_leaf is {guard.expected.leaf}")
         self._current = ()
 
     def _in_order_of_inputs(self, group: list[Guard]) -> list[Guard]:

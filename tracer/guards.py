@@ -274,8 +274,11 @@ class GuardSet:
         del self._guards[mark:]
         self._known = {key: at for key, at in self._known.items() if at < mark}
 
-    def freeze(self) -> tuple[Guard, ...]:
-        """The guards that are needed, in order; nothing that they hold keeps a model alive."""
+    def freeze(self, *, leaves: bool = True) -> tuple[Guard, ...]:
+        """The guards that are needed, in order; nothing that they hold keeps a model alive.
+
+        leaves: it matters whether a tensor that requires grad is a leaf or was computed.
+        """
         strong: dict[int, list[Guard]] = {}
         for guard in self._guards:
             if guard.kind in _IMPLIES:
@@ -287,7 +290,7 @@ class GuardSet:
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
-                facts[id(tensor)] = TensorFacts.of(tensor)
+                facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves)
 
         def freeze(guard: Guard) -> Guard:
             if guard.kind is Kind.TENSOR:

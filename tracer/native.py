@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -44,13 +44,13 @@ class TensorFacts:
     reference: Callable[[], torch.Tensor | None] = field(repr=False)
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> TensorFacts:
+    def of(cls, tensor: torch.Tensor, *, leaves: bool = True) -> TensorFacts:
         if tensor.layout is not torch.strided or is_traceable_wrapper_subclass(tensor):
             raise InternalError(f"no tensor guard for a {tensor.layout} {type(tensor).__qualname__}")
         reference = weak_reference(tensor)
         assert reference is not None
         # What was captured of a parameter that is a leaf holds for any: in-place changes under autograd were an error.
-        either = not tensor.requires_grad or (type(tensor) is torch.nn.Parameter and tensor.is_leaf)
+        either = not leaves or not tensor.requires_grad or (type(tensor) is torch.nn.Parameter and tensor.is_leaf)
         return cls(
             type(tensor), tensor.dtype, tensor.device, tuple(tensor.shape), tuple(tensor.stride()),
             tensor.requires_grad, dispatch_keys(tensor), thread_dispatch_keys(), tensor.is_conj(), tensor.is_neg(),
@@ -75,13 +75,14 @@ class TensorFacts:
         return found
 
 
-def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE) -> Check:
+def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE, leaves: bool = True) -> Check:
     """`check(*tensors)`: are these different tensors, each as its facts say, in a thread with these dispatch keys?
 
-    To be made in the global state that the region was captured in.
+    To be made in the global state that the region was captured in.  leaves=False: whoever calls looks at `is_leaf`.
     """
     tensors = [f.reference() for f in facts]
-    leaves = [(position, f.leaf) for position, f in enumerate(facts) if f.leaf is not None]
+    if not leaves:
+        facts = [replace(f, leaf=None) for f in facts]
     if not native or not HAS_NATIVE or any(t is None for t in tensors):
         return _plain_tensors_check(facts)
     check: Check = TensorGuards(
@@ -89,7 +90,8 @@ def tensors_check(facts: Sequence[TensorFacts], *, native: bool = USE_NATIVE) ->
         dynamic_dims_sizes=[list(f.shape) for f in facts],
         dynamic_dims_strides=[list(f.stride) for f in facts],
     ).check
-    return _with_leaves(check, leaves) if leaves else check
+    known = [(position, f.leaf) for position, f in enumerate(facts) if f.leaf is not None]
+    return _with_leaves(check, known) if known else check
 
 
 def _with_leaves(check: Check, leaves: list[tuple[int, bool]]) -> Check:

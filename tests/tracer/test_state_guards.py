@@ -158,3 +158,51 @@ def test_backward_hooks_around_nothing_but_a_module_that_passes_on() -> None:
     identity.register_full_backward_hook(lambda *a: seen.append(1))
     f(x).sum().backward()
     assert seen == [1]
+
+
+# leaves ---------------------------------------------------------------------------------------------------------------
+def leaf_and_computed() -> tuple[torch.Tensor, torch.Tensor]:
+    leaf = torch.ones(3, requires_grad=True)
+    return leaf, torch.ones(3, requires_grad=True) * 1.0
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_leaves_and_computed_tensors_share_a_region_that_does_not_care(first: int) -> None:
+    backend = CountingBackend()
+
+    @tracer.compile(backend=backend)
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sum()
+
+    tensors = leaf_and_computed()
+    for x in (tensors[first], tensors[1 - first]):
+        f(x).backward()
+    assert backend.frame_count == 1 and torch.equal(tensors[0].grad, torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_program_that_asks_whether_a_tensor_is_a_leaf(first: int) -> None:
+    @tracer.compile
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.is_leaf else x * 3
+
+    tensors = leaf_and_computed()
+    for at in (first, 1 - first, first):
+        assert f(tensors[at]).tolist() == [2.0 + at] * 3
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_in_place_changes_of_leaves(first: int) -> None:
+    @tracer.compile
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x + 1
+
+    for at in (first, 1 - first, first):
+        x = leaf_and_computed()[at]
+        if at:
+            assert f(x).tolist() == [3.0] * 3
+        else:
+            with pytest.raises(RuntimeError, match="leaf"):
+                f(x)
+            assert x.tolist() == [1.0] * 3

@@ -258,7 +258,7 @@ class Attempt:
         self._alias_guards(graph)
         return Capture(
             entry=self.request.layout.index,
-            guards=ctx.guards.freeze(),
+            guards=ctx.guards.freeze(leaves=bool(graph.mutates_inputs) or ctx.asked_leaf),
             fetches=tuple((name, source) for source, name in out.fetches.items()),
             graph=None if empty else graph,
             inputs=inputs,

@@ -64,6 +64,8 @@ class Context:
         self.modes: list[int] = []
         #: the program asked torch for its state
         self.asked_state = False
+        #: it looked whether a tensor is a leaf
+        self.asked_leaf = False
         #: what was left out because autograd was off when it would have mattered
         self.relies_on_no_grad = False
         self._left = BUDGET

@@ -112,6 +112,8 @@ class TensorValue(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "shape":
             return from_python(ctx, self.fake.shape)
+        if name in ("is_leaf", "grad"):
+            ctx.asked_leaf = True
         if name in METADATA:
             return constant(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
