@@ -17,7 +17,7 @@ from types import FunctionType
 
 from .assemble import Assembler, Cover, Label
 from .decode import Decoded
-from .region import KEEP, UNBOUND, EntryLayout, LandingLayout, WrongExit
+from .region import KEEP, NONE, UNBOUND, EntryLayout, LandingLayout, WrongExit
 from .splice import Splice
 from .units import Positions
 from .versions_emit import (
@@ -135,6 +135,21 @@ class Emitter:
             self.assembler.emit("POP_TOP")
             self.assembler.load_constant(UNBOUND)
             self.assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", back)
+
+    def direct_exit(self, target: Label) -> None:
+        """Behind the body, the answer of a direct slot on an otherwise empty stack: back into the body with it."""
+        assembler = self.assembler
+        is_none = assembler.label()
+        assembler.emit("COPY", 1)
+        assembler.load_constant(NONE)
+        assembler.emit("IS_OP", 0)
+        assembler.jump(JUMP_IF_TRUE, is_none)
+        assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", target)
+        assembler.place(is_none)
+        assembler.emit("POP_TOP")
+        assembler.load_constant(None)
+        assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", target)
+        self.need(3)
 
     def exit(self, layout: EntryLayout, tree: Label) -> None:
         """Behind the body, the tuple on the entry's stack: drop the stack, push the landing's index, go and choose."""

@@ -19,7 +19,7 @@ from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .entries import Emitter
 from .flow import Places
-from .layouts import context_of, entry_layout, facts, landable, landing_layout, place_of
+from .layouts import context_of, entry_layout, facts, is_direct, landable, landing_layout, place_of
 from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
 from .splice import Splice
 from .units import Unit
@@ -37,15 +37,17 @@ def graft(
     landings: Collection[int] | None = None,
     exits: Exits | None = None,
     inline: Mapping[int, CodeType] | None = None,
+    direct: Collection[int] = (),
 ) -> CodeType:
     """The code of `decoded` with an entry before each index of `slots`, and landings.
 
     `landings`: where regions may land (None: everywhere); `exits`: for some entries, the only ones that they use. In
     both, `~index` is the full landing at index (`landing_layout`).
     An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
-    slot, code of a slot that is written into the function itself.
+    slot, code of a slot that is written into the function itself. `direct`: entries for which `is_direct` holds, whose
+    slots answer None or the one object that their landing takes (NONE for None), with no tuple around it.
     """
-    code, places = unverified(decoded, slots, landings, exits, inline)
+    code, places = unverified(decoded, slots, landings, exits, inline, direct)
     verify(decoded, code, places)
     return code
 
@@ -56,6 +58,7 @@ def unverified(
     landings: Collection[int] | None,
     exits: Exits | None,
     inline: Mapping[int, CodeType] | None = None,
+    direct: Collection[int] = (),
 ) -> tuple[CodeType, Places]:
     """The grafted code, and what verify must know of it."""
     entered: dict[int, FunctionType | Splice] = dict(slots)
@@ -66,7 +69,10 @@ def unverified(
         check_slot(code, layouts[index])
         entered[index] = Splice(code, layouts[index])
     chosen = exits_of_entries(decoded, entered, landings, exits or {})
-    making = _Graft(decoded, entered, layouts, chosen)
+    for index in direct:
+        if index not in chosen or not is_direct(decoded, index, chosen[index]):
+            raise NotLandable(f"{decoded.code.co_qualname}: the entry at {index} cannot be direct")
+    making = _Graft(decoded, entered, layouts, chosen, direct)
     return making.code(), making.places()
 
 
@@ -115,8 +121,10 @@ class _Graft:
         slots: Mapping[int, FunctionType | Splice],
         layouts: dict[int, EntryLayout],
         exits: dict[int, tuple[int, ...]],
+        direct: Collection[int],
     ) -> None:
         self.decoded, self.slots, self.layouts, self.exits = decoded, slots, layouts, exits
+        self.direct = frozenset(direct)
         known = facts(decoded)
         self.rows, self.number = known.rows, known.number
         self.assembler = Assembler(decoded.code)
@@ -176,6 +184,9 @@ class _Graft:
         trees: dict[tuple[object, tuple[int, ...]], Label] = {}
         for index in self.slots:
             assembler.place(self.exit[index])
+            if index in self.direct:
+                emitter.direct_exit(self.body[self.number[self.exits[index][0]]])
+                continue
             tree = (context_of(self.decoded, index), self.exits[index])
             if tree not in trees:
                 trees[tree] = assembler.label()

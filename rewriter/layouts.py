@@ -23,7 +23,7 @@ import inspect
 import keyword
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType
 
 from .analysis import MAYBE_NULL, NULL
@@ -180,6 +180,15 @@ def landing_layout(decoded: Decoded, landing: int) -> LandingLayout:
 def place_of(landing: int) -> int:
     """The canonical index where a landing, full or not, comes back."""
     return landing if landing >= 0 else ~landing
+
+
+def is_direct(decoded: Decoded, entry: int, exits: Collection[int]) -> bool:
+    """Can a slot's answer go to its landing as it is? So it is from a function's start to its one return."""
+    if len(exits) != 1 or entry_layout(decoded, entry).stack:
+        return False
+    [landing] = exits
+    layout = landing_layout(decoded, landing)
+    return not layout.locals and layout.stack == (True,)
 
 
 def _stack(decoded: Decoded, index: int, error: type[NotEnterable] | type[NotLandable]) -> tuple[bool, ...]:

@@ -16,6 +16,7 @@ class Sentinel(enum.Enum):
 
     KEEP = "KEEP"  # returned for a checked local: leave it as it is
     UNBOUND = "UNBOUND"  # given: the local is unbound; returned for a checked local: unbind it
+    NONE = "NONE"  # the answer of a direct slot that stands for None, which would say to go on
 
     def __repr__(self) -> str:
         return self.name
@@ -23,6 +24,7 @@ class Sentinel(enum.Enum):
 
 KEEP = Sentinel.KEEP
 UNBOUND = Sentinel.UNBOUND
+NONE = Sentinel.NONE
 
 
 @dataclass(frozen=True, slots=True)

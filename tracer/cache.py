@@ -20,7 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rewriter.decode import Decoded, decode
-from rewriter.layouts import context_of, entry_layout, landable
+from rewriter.layouts import context_of, entry_layout, is_direct, landable
 from rewriter.region import EntryLayout
 from rewriter.text import new_slot
 
@@ -94,6 +94,7 @@ class EntryState:
 
     exits: the landings that its slot may answer with; a graft has just these. When there is a new one the entry gets
     another slot, for the next graft: frames that run an older graft keep theirs.
+    direct: there is one landing, a return, and the slot answers with what is returned.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     """
 
@@ -104,6 +105,7 @@ class EntryState:
         self.index = index
         self.layout: EntryLayout = entry_layout(decoded, index)
         self.exits: frozenset[int] = returns(decoded, index)
+        self.direct = is_direct(decoded, index, self.exits)
         self.line = decoded.instructions[index].positions[0] or state.line
         self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
         self._silent: CodeType = self.slot.__code__
@@ -134,6 +136,7 @@ class EntryState:
         if landing in self.exits:
             return False
         self.exits |= {landing}
+        self.direct = False
         self._retired = [ref for ref in self._retired if ref() is not None] + [weakref.ref(self.slot)]
         self.slot = new_slot(self._name, self.layout.parameters, self._namespace)
         return True

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from rewriter.region import NONE
+
 from .errors import InternalError
 from .graph.capture import Capture
 from .guard_sources import weakened
@@ -63,6 +65,7 @@ class Compiled:
 class RegionText:
     """One region as lines of a slot.
 
+    lines: all but its exit.  exit: how it leaves.  direct: how it leaves from a direct entry, if it can.
     loads: names beside its constants that it reads.  stores: names that it binds.  weak: each call gives an object that
     the region compares with and does not keep alive, or None: then the region can never run again.
     """
@@ -72,6 +75,8 @@ class RegionText:
     loads: frozenset[str]
     stores: frozenset[str]
     weak: tuple[Callable[[], Any], ...]
+    exit: tuple[str, ...] = ()
+    direct: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,12 @@ def write_slot(
     *,
     original_code: OriginalCode | None = None,
     native: bool = USE_NATIVE,
+    direct: bool = False,
 ) -> SlotText:
-    """The slot for these regions, tried in this order. `write_region` must have run, or runs now, for each."""
+    """The slot for these regions, tried in this order. `write_region` must have run, or runs now, for each.
+
+    direct: it answers with what its one landing takes, with no tuple around it (`rewriter.graft`).
+    """
     if missing := [helper for helper in HELPERS if helper not in helpers]:
         raise InternalError(f"write_slot was not given {', '.join(missing)}")
     constants: dict[str, Any] = {helper: helpers[helper] for helper in HELPERS}
@@ -103,7 +112,7 @@ def write_slot(
         renamed = _names_to_change(text, constants, others)
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
-        lines += renamed_in(text.lines, renamed)
+        lines += renamed_in([*text.lines, *(text.direct if direct else text.exit)], renamed)
         own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
         constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
@@ -163,10 +172,27 @@ def _write_region(
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
-    loads, stores = names_in(lines), stored_in(lines)
+    values = ", ".join((str(capture.exit.landing), *capture.exit.values))
+    exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
+    direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
+    every = [*lines, *exit_, *direct]
+    loads, stores = names_in(every), stored_in(every)
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
-    return RegionText(tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak)
+    return RegionText(
+        tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct)
+    )
+
+
+def _direct_exit(capture: Capture, constants: Constants, name: str) -> list[str]:
+    """The one object that is returned; None would say that nothing is."""
+    if len(capture.exit.values) != 1:
+        return []
+    [value] = capture.exit.values
+    if value in capture.outputs:
+        return [f"return {value}"]
+    none = constants.reserve("k_NONE", NONE)
+    return [f"{name} = {value}", f"return {none} if {name} is None else {name}"]
 
 
 def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, error: str, raised: str) -> list[str]:
@@ -189,7 +215,7 @@ def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, er
 
 
 def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:
-    """What runs behind the guards: count, call the graph, repeat the effects, leave."""
+    """What runs behind the guards: count, call the graph, repeat the effects."""
     capture = region.capture
     lines = [f"{constants.reserve('k_hits', region.hits)}[0] += 1"]
     if region.call is not None:
@@ -206,8 +232,6 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
         raise InternalError("a region without a graph call has outputs of a graph")
     for statement in (*capture.setup, *capture.effects):
         lines += statement.splitlines()
-    values = ", ".join((str(capture.exit.landing), *capture.exit.values))
-    lines.append(f"return {values}" if capture.exit.values else f"return {values},")
     return lines
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from rewriter.region import NONE
 from rewriter.text import compile_slot
 from tracer.emit import Compiled, SlotText, write_region, write_slot
 from tracer.errors import GraphBreak, InternalError, UserLine
@@ -389,3 +390,19 @@ def test_one_tuple_for_check_and_graph(order: list[int], inputs: int) -> None:
     assert slot(tensors)[1] is tensors[f"p{order[0]}"]
     assert all(t is tensors[f"p{i}"] for t, i in zip(seen[0], order, strict=False)) and len(seen[0]) == inputs
     assert slot(tensors | {"p3": torch.ones(9)}) == "missed" and not slot.helpers.raises
+
+
+# direct entries -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("n", "given"), ("None", NONE), ("(n, 1)", ("given", 1)), ("k_none", NONE), ("0", 0)]
+)
+def test_a_direct_slot_answers_with_the_object(value: str, wanted: object) -> None:
+    compiled = region((Kind.TYPE, N, str), exit=Exit(7, (value,)), constants={"k_none": None})
+    answer = Param("answer")  # a name that the text might take for itself
+    layout = Layout(3, ("x", answer.name, "n"))
+    written = write_slot("function", layout, [compiled], Helpers(), direct=True)
+    slot = types.FunctionType(compile_slot(written.text, written.constants), {})
+    assert slot(1, 2, "given") == wanted
+    assert slot(1, 2, 3) == "missed"
+    written = write_slot("function", layout, [compiled], Helpers())
+    assert types.FunctionType(compile_slot(written.text, written.constants), {})(1, 2, "given")[0] == 7

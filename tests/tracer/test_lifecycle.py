@@ -585,3 +585,71 @@ print("status", status)
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=environment)
     assert done.stdout == "status 0\n", done.stderr
+
+
+class TestDirectEntries:
+    """A function with one return: its slot answers with what is returned."""
+
+    def test_every_kind_of_result(self):
+        @tracer.compile
+        def f(x, what):
+            y = x + 1
+            made.append(y)
+            if what == "tensor":
+                result = y
+            elif what == "none":
+                result = None
+            elif what == "input":
+                result = x
+            elif what == "tuple":
+                result = (y, x, None)
+            else:
+                result = what
+            return result
+
+        made = []
+        for _ in range(3):
+            assert torch.equal(f(x, "tensor"), x + 1)
+            assert f(x, "none") is None and f(x, "input") is x and f(x, "other") == "other"
+            first, second, third = f(x, "tuple")
+            assert torch.equal(first, x + 1) and second is x and third is None
+        assert len(made) == 15 and tracer.counters()["misses"] == tracer.counters()["compilations"] == 5
+
+    @pytest.mark.parametrize("value", [None, 0, "x"])
+    def test_the_first_call_runs_compiled_whatever_it_returns(self, value):
+        @tracer.compile
+        def f(x, value):
+            stored.append(x * 2)
+            return value
+
+        stored = []
+        assert f(x, value) == value and tracer.counters()["hits"] == 1 and len(stored) == 1
+
+    def test_a_break_makes_it_an_entry_like_any(self):
+        @tracer.compile
+        def f(x, loud):
+            y = x + 1
+            if loud:
+                print(end="")
+            return y * 2
+
+        for loud in (False, True, False, True):
+            assert torch.equal(f(x, loud), (x + 1) * 2)
+        [entry] = [e for e in runtime.state_of(f).entries.values() if e.index == runtime.state_of(f).decoded.start]
+        assert not entry.direct and len(entry.regions) == 2
+
+    def test_running_frames_keep_the_slot_that_they_know(self):
+        @tracer.compile
+        def f(x, n):
+            y = x + 1
+            if n == 2:
+                print(end="")
+            if n:
+                y = y + f(x, n - 1)
+            return y
+
+        def plain(n):
+            return x + 1 + (plain(n - 1) if n else 0)
+
+        for n in (1, 3, 2, 0, 3):
+            assert torch.equal(f(x, n), plain(n))

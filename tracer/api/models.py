@@ -34,9 +34,7 @@ def _call_impl(*args, **kwargs):
     self = model()
     if references(call()) != alone or self is None or self._compiled_call_impl is not call():
         self = called_as(frame(1))
-    if called_plainly(self):
-        return self.forward(*args, **kwargs)
-    return call_impl(self, *args, **kwargs)
+    return (self.forward if called_plainly(self) else call_impl.__get__(self))(*args, **kwargs)
 """
 
 

@@ -42,7 +42,9 @@ class Grafter:
             "k_raised": Helper(entry, self._raised),
         }
         compiled = [region.compiled for region in entry.regions]
-        written = emit.write_slot(state.name, entry.layout, compiled, helpers, original_code=original_code)
+        written = emit.write_slot(
+            state.name, entry.layout, compiled, helpers, original_code=original_code, direct=entry.direct
+        )
         entry.slot.__code__ = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
         entry.text = written.text
 
@@ -59,7 +61,8 @@ class Grafter:
         entries = [entry for entry in state.entries.values() if entry.has_work]
         slots = {entry.index: entry.slot for entry in entries}
         exits = {entry.index: tuple(sorted(entry.exits)) for entry in entries}
-        state.use(graft(decoded, slots, landings=(), exits=exits) if slots else state.original)
+        direct = [entry.index for entry in entries if entry.direct]
+        state.use(graft(decoded, slots, landings=(), exits=exits, direct=direct) if slots else state.original)
         self.watch_start(state)
 
     def watch_start(self, state: CodeState) -> None:
@@ -75,7 +78,7 @@ class Grafter:
     def put_in(self, state: CodeState, entry: EntryState, region: Region, behind: Iterable[int]) -> bool:
         """A region goes into its slot, the first to be tried, and entries behind where it ends.
 
-        False: it ends where the code that is running has no landing. Then only later calls can run it.
+        False: it ends where the code that is running has no landing for it. Then only later calls can run it.
         """
         entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
         lands_elsewhere = entry.add_exit(region.capture.exit.landing)
