@@ -45,7 +45,7 @@ def graft(
     both, `~index` is the full landing at index (`landing_layout`).
     An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
     slot, code of a slot that is written into the function itself. `direct`: entries for which `is_direct` holds, whose
-    slots answer None or the one object that their landing takes (NONE for None), with no tuple around it.
+    slots answer None or the one object that their landing takes, with no tuple around it.
     """
     code, places = unverified(decoded, slots, landings, exits, inline, direct)
     verify(decoded, code, places)
@@ -131,11 +131,12 @@ class _Graft:
         self.emitter = Emitter(decoded, self.assembler)
         self.body = [self.assembler.label() for _ in self.rows]
         self.entry = {index: self.assembler.label() for index in slots}
-        self.exit = {index: self.assembler.label() for index in slots}
+        self.exit = {index: self.assembler.label() for index in slots if index not in self.direct}
         landings = {place_of(landing) for chosen in exits.values() for landing in chosen}
         self.plain = plain_loads(decoded, self.number, landings.union(slots))
+        self.resume = self.rows[self.number[decoded.start] - 1][1]
         # What a generator has around all of its code; the RESUME before the start lies in nothing else.
-        self.around = self._cover(self.rows[self.number[decoded.start] - 1][1])
+        self.around = self._cover(self.resume)
 
     def code(self) -> CodeType:
         for number, (index, unit) in enumerate(self.rows):
@@ -153,10 +154,11 @@ class _Graft:
         return Places([at(label) for label in self.body], frozenset(at(label) for label in self.exit.values()))
 
     def _entry(self, index: int, slot: FunctionType | Splice) -> None:
+        exit_ = self.body[self.number[self.exits[index][0]]] if index in self.direct else self.exit[index]
         if isinstance(slot, Splice):
-            self.emitter.spliced_entry(slot, self.exit[index])
+            self.emitter.spliced_entry(slot, exit_, is_behind=index not in self.direct)
         else:
-            self.emitter.entry(self.layouts[index], slot, self.exit[index])
+            self.emitter.entry(self.layouts[index], slot, exit_)
 
     def _cover(self, unit: Unit) -> Cover | None:
         handler = unit.handler
@@ -182,11 +184,8 @@ class _Graft:
         emitter.unbound_handlers()
         assembler.cover = self.around
         trees: dict[tuple[object, tuple[int, ...]], Label] = {}
-        for index in self.slots:
+        for index in self.exit:
             assembler.place(self.exit[index])
-            if index in self.direct:
-                emitter.direct_exit(self.body[self.number[self.exits[index][0]]])
-                continue
             tree = (context_of(self.decoded, index), self.exits[index])
             if tree not in trees:
                 trees[tree] = assembler.label()
@@ -197,7 +196,9 @@ class _Graft:
             wrong = assembler.label()
             emitter.choose([(index, landing[index]) for index in chosen], wrong)
             assembler.place(wrong)
+            assembler.positions = self.resume.positions  # a traceback wants a line
             emitter.wrong_exit()
+            assembler.positions = NOWHERE
         for index, label in landing.items():
             assembler.place(label)
             emitter.landing(landing_layout(self.decoded, index), self.body[self.number[place_of(index)]])

@@ -29,19 +29,25 @@ def nowhere(decoded: Decoded) -> Collection[int]:
 
 
 def none_slot(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
-    return new_slot(f"slot_{index}", entry_layout(decoded, index).parameters, namespace)
+    slot = new_slot(f"slot_{index}", entry_layout(decoded, index).parameters, namespace)
+    slot.lands = []  # type: ignore[attr-defined]
+    return slot
 
 
 def text_slot(decoded: Decoded, index: int, namespace: dict[str, Any], body: str, **constants: object) -> FunctionType:
     slot = none_slot(decoded, index, namespace)
     parameters = ", ".join(entry_layout(decoded, index).parameters)
     slot.__code__ = compile_slot(f"def slot({parameters}):\n    {body}\n", constants, register=False)
+    del slot.lands  # type: ignore[attr-defined]
     return slot
 
 
 def guarded_slot(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
     """A region whose guard is false."""
-    return text_slot(decoded, index, namespace, "if k_guard(): return k_wrong", k_guard=lambda: False, k_wrong=())
+    body = "if k_guard(): return k_wrong"
+    slot = text_slot(decoded, index, namespace, body, k_guard=lambda: False, k_wrong=())
+    slot.lands = []  # type: ignore[attr-defined]
+    return slot
 
 
 def identity_slot(keep: bool, full: bool = False) -> Maker:
@@ -55,7 +61,9 @@ def identity_slot(keep: bool, full: bool = False) -> Maker:
             may_keep = name in landing.checked and (keep or name not in given)
             values.append("k_KEEP" if may_keep else given[name])
         values += [name for name in entry.parameters if name[0] == "s" and name[1:].isdigit()]
-        return text_slot(decoded, index, namespace, f"return ({', '.join(values)},)", k_KEEP=KEEP)
+        slot = text_slot(decoded, index, namespace, f"return ({', '.join(values)},)", k_KEEP=KEEP)
+        slot.lands = [landing.index]  # type: ignore[attr-defined]
+        return slot
 
     return make
 
@@ -69,7 +77,9 @@ def step_slot(limit: int, ran: list[int]) -> Maker:
             return none_slot(decoded, index, namespace)
         values, constants = found
         body = f"k_ran({index}); return ({', '.join(values)},)"
-        return text_slot(decoded, index, namespace, body, k_ran=ran.append, k_KEEP=KEEP, **constants)
+        slot = text_slot(decoded, index, namespace, body, k_ran=ran.append, k_KEEP=KEEP, **constants)
+        slot.lands = [int(values[0])]  # type: ignore[attr-defined]
+        return slot
 
     return make
 
@@ -144,26 +154,23 @@ class _Steps:
         return True
 
 
-def full_landings(decoded: Decoded) -> list[int]:
-    return [*landable(decoded), *(~index for index in landable(decoded))]
-
-
 def graft_code(
     code: CodeType, namespace: dict[str, Any], places: Places, make: Maker, *, inline: bool = False,
-    full: bool = False, **options: Any
+    precise: bool = True, **options: Any
 ) -> CodeType:
-    """`full`: with full landings too."""
+    """`precise`: with those landings only that the slots use, else with one everywhere."""
 
     def constant(value: object) -> object:
         if not isinstance(value, CodeType):
             return value
-        return graft_code(value, namespace, places, make, inline=inline, full=full, **options)
+        return graft_code(value, namespace, places, make, inline=inline, precise=precise, **options)
 
     code = code.replace(co_consts=tuple(map(constant, code.co_consts)))
     decoded = decode(code)
     slots = {index: make(decoded, index, namespace) for index in places(decoded)}
-    if full:
-        options["landings"] = full_landings(decoded)
+    lands: dict[int, list[int]] = {i: slot.lands for i, slot in slots.items() if hasattr(slot, "lands")}
+    if precise and len(lands) == len(slots):
+        options = {"landings": [], "exits": lands, **options}
     if inline:
         return graft(decoded, {}, inline={index: slot.__code__ for index, slot in slots.items()}, **options)
     return graft(decoded, slots, **options)

@@ -30,11 +30,11 @@ from tests.rewriter.grafting import (
 )
 
 ran: list[int] = []
-KINDS: dict[str, tuple[Places, Maker, dict[str, Any]]] = {
-    "none": (start_only, none_slot, {"landings": []}),
-    "guard": (start_only, guarded_slot, {"landings": []}),
-    "identity": (lambda decoded: sorted(enterable(decoded))[::3], identity_slot(keep=False), {}),
-    "steps": (lambda decoded: sorted(enterable(decoded))[1::4], step_slot(6, ran), {"full": True}),
+KINDS: dict[str, tuple[Places, Maker]] = {
+    "none": (start_only, none_slot),
+    "guard": (start_only, guarded_slot),
+    "identity": (lambda decoded: sorted(enterable(decoded))[::3], identity_slot(keep=False)),
+    "steps": (lambda decoded: sorted(enterable(decoded))[1::4], step_slot(6, ran)),
 }
 
 
@@ -57,10 +57,10 @@ def functions(namespace: dict[str, Any], module: str, seen: set[int]) -> Iterato
 
 
 def graft_module(name: str, kind: str) -> int:
-    places, make, options = KINDS[kind]
+    places, make = KINDS[kind]
     count = 0
     for function in functions(vars(importlib.import_module(name)), name, set()):
-        function.__code__ = graft_code(function.__code__, function.__globals__, places, make, **options)
+        function.__code__ = graft_code(function.__code__, function.__globals__, places, make)
         count += 1
     return count
 

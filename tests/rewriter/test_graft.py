@@ -43,8 +43,8 @@ KINDS = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_entries_and_landings_everywhere(case, kind):
-    options = {"full": True} if kind.endswith("full") else {} if kind.startswith("identity") else {"landings": []}
-    assert case.run(grafted(case.function, everywhere, KINDS[kind], **options)) == case.run(case.function)
+    precise = kind != "identity"  # once: with landings everywhere
+    assert case.run(grafted(case.function, everywhere, KINDS[kind], precise=precise)) == case.run(case.function)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,7 +57,7 @@ def test_few_entries(case, places):
 @pytest.mark.parametrize("limit", [3, 40])
 def test_regions_that_land_elsewhere(case, limit):
     ran: list[int] = []
-    assert case.run(grafted(case.function, everywhere, step_slot(limit, ran), full=True)) == case.run(case.function)
+    assert case.run(grafted(case.function, everywhere, step_slot(limit, ran))) == case.run(case.function)
     assert ran or case.name in ("managed",)
 
 
@@ -88,7 +88,7 @@ def test_inlined_slots(case, kind):
     def some(decoded):
         return sorted(enterable(decoded))[:: 2 if kind == "identity" else 5]
 
-    assert case.run(grafted(case.function, some, make, inline=True, full=True)) == case.run(case.function)
+    assert case.run(grafted(case.function, some, make, inline=True)) == case.run(case.function)
 
 
 def test_inlined_slots_leave_nothing_behind():
@@ -125,7 +125,7 @@ def test_some_entries_of_mixed_kinds(case, seed, share):
     def mixed(decoded, index, namespace):
         return kinds[zlib.crc32(f"{seed} {index}".encode()) % len(kinds)](decoded, index, namespace)
 
-    assert case.run(grafted(case.function, some, mixed, full=True)) == case.run(case.function)
+    assert case.run(grafted(case.function, some, mixed)) == case.run(case.function)
 
 
 def test_most_instructions_can_be_entered():
@@ -185,8 +185,9 @@ def test_wrong_exits_raise():
     (last,) = indices(compute, "RETURN_VALUE")
     for exits in ({}, {decoded.start: [last]}):
         function = one_region(compute, decoded.start, "return 4711, 1", exits=exits, landings=[last])
-        with pytest.raises(WrongExit):
+        with pytest.raises(WrongExit) as caught:
             function(1, 2)
+        assert caught.tb.tb_next.tb_lineno == compute.__code__.co_firstlineno
     with pytest.raises(ValueError):  # too many values
         one_region(compute, decoded.start, f"return {last}, 1, 2", exits={decoded.start: [last]})(1, 2)
     with pytest.raises(WrongExit):
@@ -342,7 +343,7 @@ def test_slots_swap_while_a_frame_runs():
 
     layout = landing_layout(decoded, entry)
     assert (layout.locals, layout.stack) == (("total", "i"), (True,))
-    function = grafted(loop, lambda decoded: [entry], make)
+    function = grafted(loop, lambda decoded: [entry], make, precise=False)
     function = type(function)(function.__code__, namespace, closure=function.__closure__)
     assert loop(6) == 15
     slots[entry].__code__ = none_slot(decoded, entry, {}).__code__
@@ -376,8 +377,7 @@ def test_long_functions():
         return sorted(enterable(decoded))[::600]
 
     for kind in ("identity", "identity, full"):
-        exits = {index: [~index if kind.endswith("full") else index] for index in some(decode(long.__code__))}
-        assert grafted(long, some, KINDS[kind], landings=[], exits=exits)(5) == long(5)
+        assert grafted(long, some, KINDS[kind])(5) == long(5)
 
 
 def test_grafting_is_pure():
