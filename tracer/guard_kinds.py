@@ -100,12 +100,8 @@ def _write_equals(w: Writer, source: Source, expected: Any) -> None:
         w.add(f"{w.text(source)} is {_singleton(expected)}")
     elif expected is NotImplemented or is_a(expected, enum.Enum) or kind in _UNIQUE:
         _write_is(w, source, hold(expected))
-    elif _is_short(expected):
-        w.require_type(source, kind)
-        w.add(f"{w.text(source)} == {expected!r}")
-    elif kind is float:
-        w.require_type(source, kind)
-        _write_float(w, source, expected)
+    elif _is_short(expected) or kind is float:
+        _write_plain(w, source, expected)
     elif kind is torch.device:
         w.require_type(source, kind)
         w.add(f"{w.text(source)} == {w.constant(expected, 'device')}")
@@ -128,14 +124,26 @@ def _is_short(value: Any) -> bool:
 _UNIQUE = frozenset({torch.dtype, torch.layout, torch.memory_format})
 
 
-def _write_float(w: Writer, source: Source, value: float) -> None:
-    if math.isnan(value):
-        w.add(f"{w.text(source)} != {w.text(source)}")
+def _write_plain(w: Writer, source: Source, value: Any) -> None:
+    """A number or text: mostly it is the very object that it was."""
+    if w.knows_type(source, type(value)):
+        w.add(" and ".join(_equality(w, source, value)))
         return
+    same = f"{w.text(source)} is {w.constant(value, 'value')}"
+    right = f"{w.constant(type)}({w.text(source)}) is {w.constant(type(value))}"
+    w.add(f"({same} or {' and '.join([right, *_equality(w, source, value)])})")
+
+
+def _equality(w: Writer, source: Source, value: Any) -> list[str]:
+    if type(value) is not float:
+        return [f"{w.text(source)} == {value!r}"]
+    if math.isnan(value):
+        return [f"{w.text(source)} != {w.text(source)}"]
     text = repr(value) if math.isfinite(value) else w.constant(value, "inf" if value > 0 else "minus_inf")
-    w.add(f"{w.text(source)} == {text}")
+    found = [f"{w.text(source)} == {text}"]
     if value == 0.0:
-        w.add(f"{w.constant(math.copysign)}(1.0, {w.text(source)}) == {math.copysign(1.0, value)!r}")
+        found.append(f"{w.constant(math.copysign)}(1.0, {w.text(source)}) == {math.copysign(1.0, value)!r}")
+    return found
 
 
 @_writes(Kind.LENGTH)

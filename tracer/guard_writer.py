@@ -238,6 +238,11 @@ class Writer:
             return type(source.value)
         return held(self._types.get(self.number(source)))
 
+    def knows_type(self, source: Source, cls: type) -> bool:
+        """Was it checked already that this is its type? From now on it is."""
+        certain = type(source) is Param and source.type is cls
+        return not self.first_time("type", self.number(source)) or certain
+
     def plain_type(self, source: Source, plain: frozenset[type], hint: str) -> type | None:
         """The source's exact type where its guards say it, else a condition that it is one of these."""
         known = self.known_type(source)
