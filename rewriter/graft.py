@@ -45,7 +45,7 @@ def graft(
     both, `~index` is the full landing at index (`landing_layout`).
     An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
     slot, code of a slot that is written into the function itself. `direct`: entries for which `is_direct` holds, whose
-    slots answer None or the one object that their landing takes, with no tuple around it.
+    slots answer None or the one object that their landing takes (NONE for None), with no tuple around it.
     """
     code, places = unverified(decoded, slots, landings, exits, inline, direct)
     verify(decoded, code, places)
@@ -131,7 +131,7 @@ class _Graft:
         self.emitter = Emitter(decoded, self.assembler)
         self.body = [self.assembler.label() for _ in self.rows]
         self.entry = {index: self.assembler.label() for index in slots}
-        self.exit = {index: self.assembler.label() for index in slots if index not in self.direct}
+        self.exit = {index: self.assembler.label() for index in slots}
         landings = {place_of(landing) for chosen in exits.values() for landing in chosen}
         self.plain = plain_loads(decoded, self.number, landings.union(slots))
         self.resume = self.rows[self.number[decoded.start] - 1][1]
@@ -154,11 +154,10 @@ class _Graft:
         return Places([at(label) for label in self.body], frozenset(at(label) for label in self.exit.values()))
 
     def _entry(self, index: int, slot: FunctionType | Splice) -> None:
-        exit_ = self.body[self.number[self.exits[index][0]]] if index in self.direct else self.exit[index]
         if isinstance(slot, Splice):
-            self.emitter.spliced_entry(slot, exit_, is_behind=index not in self.direct)
+            self.emitter.spliced_entry(slot, self.exit[index])
         else:
-            self.emitter.entry(self.layouts[index], slot, exit_)
+            self.emitter.entry(self.layouts[index], slot, self.exit[index])
 
     def _cover(self, unit: Unit) -> Cover | None:
         handler = unit.handler
@@ -184,8 +183,11 @@ class _Graft:
         emitter.unbound_handlers()
         assembler.cover = self.around
         trees: dict[tuple[object, tuple[int, ...]], Label] = {}
-        for index in self.exit:
+        for index in self.slots:
             assembler.place(self.exit[index])
+            if index in self.direct:
+                emitter.direct_exit(self.body[self.number[self.exits[index][0]]])
+                continue
             tree = (context_of(self.decoded, index), self.exits[index])
             if tree not in trees:
                 trees[tree] = assembler.label()
