@@ -53,8 +53,8 @@ def make_root(model: torch.nn.Module, call_impl: types.FunctionType) -> tuple[ty
     itself.
     """
     code = _root_code(call_impl.__code__)
-    start = next(i.unit for i in decode(code).instructions if i.opname == "LOAD_GLOBAL" and i.arg == "called_plainly")
-    return _root(model, call_impl, code, _references_when_alone()), start
+    found = max(i.index for i in decode(code).instructions if i.opname == "STORE_FAST" and i.arg == "self")
+    return _root(model, call_impl, code, _references_when_alone()), found + 1
 
 
 def _root(
