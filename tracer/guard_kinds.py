@@ -153,6 +153,8 @@ def _write_length(w: Writer, source: Source, expected: int) -> None:
         w.add(f"not {w.text(source)}")
     else:
         w.add(f"{length}({w.text(source)}) == {expected}")
+    if w.known_type(source) in PLAIN_DICTS:
+        w.bind_values(source, expected)
 
 
 def _length(w: Writer, source: Source) -> str:
@@ -242,7 +244,7 @@ def _write_names(w: Writer, source: Source, expected: Any) -> None:
         w.add(f"not {w.text(source)}")
         return
     w.add(f"[*{w.text(source)}] == {w.constants.reserve('k_names', list(expected))}")
-    w.bind_values(source, expected)
+    w.bind_values(source, len(expected), expected)
 
 
 @_writes(Kind.HAS_KEY)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from .holding import Weak, hold
-from .sources import Attr, Held, Item, Source
+from .sources import Attr, Held, Item, Position, Source
 
 
 class Numbers:
@@ -26,6 +26,8 @@ class Numbers:
                 content = self(source.base), source.name
             elif type(source) is Item:
                 content = self(source.base), None, repr(source.key)
+            elif type(source) is Position:
+                content = self(source.base), source.index
             number = self._by_id[id(source)] = self._by_content.setdefault(content, len(self._by_content))
             self._alive.append(source)
         return number

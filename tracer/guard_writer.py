@@ -18,7 +18,7 @@ from .guard_sources import Numbers, WeaklyHeld
 from .guards import Guard, Kind
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
-from .sources import Attr, Global, Held, Item, Literal, Operation, Param, Source
+from .sources import Attr, Global, Held, Item, Literal, Operation, Param, Position, Source
 
 #: Tensors of the slot's own arguments are checked before the others where there are more others than this.
 _TOGETHER = 24
@@ -119,8 +119,8 @@ class Writer:
             return self.constants.text(source.value, source.name.removeprefix("k_"))
         if isinstance(source, WeaklyHeld):
             return self.constants.text(source.weak, source.name.removeprefix("k_"))
-        if type(source) is Item and (values := self._values.get(self.number(source.base))) is not None:
-            return f"{values[0]}[{values[1][source.key]}]"
+        if isinstance(source, (Item, Position)) and (at := self._place(source)) is not None:
+            return at
         if isinstance(source, Operation) and source.op in ("and", "or") and source.left is not None:
             left = self.text(source.left)
             self._perhaps += 1  # what may not be evaluated must not be what binds a temporary
@@ -129,6 +129,15 @@ class Writer:
             return f"({left} {source.op} {right})"
         return source.render(self.text)
 
+    def _place(self, source: Item | Position) -> str | None:
+        """Where the item of a dict stands in a list of its values."""
+        values = self._values.get(self.number(source.base))
+        if values is None:
+            return None
+        name, places = values
+        at = places.get(source.key) if isinstance(source, Item) else source.index
+        return None if at is None else f"{name}[{at}]"
+
     def _temporary(self) -> str:
         number = len(self._bound) + len(self._values) + (self._tuple is not None)
         while (name := f"g{number}") in self._taken:
@@ -136,9 +145,10 @@ class Writer:
         self._taken.add(name)
         return name
 
-    def bind_values(self, source: Source, keys: Sequence[object]) -> None:
+    def bind_values(self, source: Source, length: int, keys: Sequence[object] = ()) -> None:
         """From now on the items of this dict, which has just these keys, are taken from a list of its values."""
-        if len(keys) > 1 and any(self.is_guarded(Item(source, key)) for key in keys):
+        items = [*(Item(source, key) for key in keys), *(Position(source, at) for at in range(length))]
+        if length > 1 and any(map(self.is_guarded, items)):
             name = self._temporary()
             self.add(f"({name} := [*{self.text(source)}.values()])")
             self._values[self.number(source)] = name, {key: position for position, key in enumerate(keys)}

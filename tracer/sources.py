@@ -129,6 +129,22 @@ class Index(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class Position(Source):
+    """One of a dict's values, by its place."""
+
+    base: Source
+    index: int
+
+    def bases(self) -> tuple[Source, ...]:
+        return (self.base,)
+
+    def render(self, text: Callable[[Source], str]) -> str:
+        return f"[*{text(self.base)}.values()][{self.index}]"
+
+    __str__ = Source.__str__
+
+
+@dataclass(frozen=True, slots=True)
 class Operation(Source):
     """`left op right`, or `op right` where there is no left: pure arithmetic on plain numbers and strings."""
 

@@ -235,3 +235,84 @@ def test_method_of_module() -> None:
 
     model = Model()
     check(Model.loss, model, X, fullgraph=True, backward=True)
+
+
+# children by position -------------------------------------------------------------------------------------------------
+class Chained(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4, bias=False), nn.ReLU()])
+
+    def forward(self, x: torch.Tensor, loud: bool = False) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            if loud:
+                print(end="")
+        return x
+
+
+def _reorder(layers: nn.ModuleList) -> None:
+    first = layers._modules.pop("0")
+    layers._modules["0"] = first
+
+
+REGISTRY_CHANGES: dict[str, Any] = {
+    "swapped": lambda layers: layers.__setitem__(1, nn.Linear(4, 4, bias=False)),
+    "of another class": lambda layers: layers.__setitem__(1, nn.Tanh()),
+    "more": lambda layers: layers.append(nn.Linear(4, 4)),
+    "fewer": lambda layers: layers.pop(0),
+    "in another order": _reorder,
+    "with other names": lambda layers: setattr(
+        layers, "_modules", {f"x{key}": child for key, child in layers._modules.items()}
+    ),
+    "the same one twice": lambda layers: layers.__setitem__(1, layers[0]),
+}
+
+
+@pytest.mark.parametrize("change", REGISTRY_CHANGES)
+@pytest.mark.parametrize("loud", [False, True])
+def test_children_by_position(change: str, loud: bool) -> None:
+    model = Chained()
+    compiled = compile_with(model, backend="eager", inplace=False)
+    with torch.no_grad():
+        for _ in range(4):
+            assert torch.equal(compiled(X, loud), model(X, loud))
+        REGISTRY_CHANGES[change](model.layers)
+        for _ in range(3):
+            assert torch.equal(compiled(X, loud), model(X, loud))
+
+
+def test_children_by_position_and_by_name() -> None:
+    def f(m: Chained, x: torch.Tensor) -> Any:
+        first, *others = m.layers
+        iterator = iter(m.layers._modules.values())
+        same = next(iterator) is first, m.layers[0] is first, m.layers._modules["0"] is first
+        names = [name for name, _ in m.layers.named_children()]
+        left = next(iterator)(x), type(iterator).__name__
+        return first(x), len(others), same, names, left
+
+    check_calls(f, (Chained(), X), (Chained(), X), fullgraph=True)
+
+
+def test_a_registry_that_changes_while_it_is_iterated() -> None:
+    def f(m: Chained, x: torch.Tensor) -> Any:
+        seen = []
+        for layer in m.layers._modules.values():
+            seen.append(type(layer).__name__)
+            x = layer(x)
+            if len(seen) == 1:
+                m.layers._modules["late"] = layer
+        return x, seen
+
+    def plain(m: Chained) -> str:
+        try:
+            f(m, X)
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    compiled = compile_with(f, backend="eager")
+    for _ in range(3):
+        with pytest.raises(RuntimeError) as raised:
+            compiled(Chained(), X)
+        assert str(raised.value) == plain(Chained())

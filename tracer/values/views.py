@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+from ..guards import Kind
+from ..sources import Position
 from . import set_history
 from .base import Value
 from .builtin_methods import MethodsByName
@@ -45,10 +47,18 @@ class DictView(MethodsByName):
         return type(getattr(plain, self.which)())
 
     def unpack(self, ctx: Context) -> list[Value]:
+        if self._is_by_position():
+            return list(ValuesIterator(ctx, self.owner).items)
         return view_items(ctx, self.owner, self.which)
 
     def iterate(self, ctx: Context) -> Value:
+        if self._is_by_position():
+            return ValuesIterator(ctx, self.owner)
         return DictIterator(ctx, self.owner, self.which)
+
+    def _is_by_position(self) -> bool:
+        """Values of a dict from outside that holds names: these do not matter."""
+        return self.which == "values" and self.owner.holds_names and self.owner.is_untouched()
 
     def length(self, ctx: Context) -> Value:
         return self.owner.length(ctx)
@@ -183,3 +193,30 @@ class DictIterator(PositionIterator):
         view = f"{out.text(self.owner)}.{self.which}()"
         return f"{out.hold(reversed if self.backwards else iter)}({view})"
 
+
+
+class ValuesIterator(PositionIterator):
+    """An iterator over the values of a dict from outside that holds names: they are taken by their places."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, ctx: Context, owner: Any) -> None:
+        ctx.guard(Kind.LENGTH, owner.source, len(owner.base))
+        super().__init__([ctx.wrap(item, Position(owner.source, at)) for at, item in enumerate(owner.base.values())])
+        self.owner = owner
+
+    def python_type(self, ctx: Context) -> type:
+        return type(iter(self.owner.builtin().values()))
+
+    def _is_as_it_was(self) -> bool:
+        owner = self.owner
+        return owner.is_untouched() or (owner.base is None and owner.content is owner.original)
+
+    def check(self, ctx: Context) -> None:
+        if not self._is_as_it_was():
+            self.refuse("next() after the dict was changed")
+
+    def rebuilt(self, out: ExitWriter) -> str:
+        if not self._is_as_it_was():
+            self.refuse("rebuilding", "the dict was changed while it was iterated")
+        return f"{out.hold(iter)}({out.text(self.owner)}.values())"
