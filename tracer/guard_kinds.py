@@ -345,6 +345,11 @@ def _write_type_attribute(w: Writer, source: Source, expected: ClassAttribute) -
     if None in bases:
         raise InternalError(f"a class with attribute {name} died before its guard was written")
     _write_bases(w, bases[0], expected.bases)
+    if expected.raw is _GETATTRIBUTE and type(bases[0]) is type and lives_for_ever(bases[0]):
+        # No descriptor but itself gives it and lets attributes be read, so that it may be asked for in the quick way.
+        if w.first_time("reads", bases[0]):
+            w.add(f"{w.constant(bases[0])}.__getattribute__ is {w.constant(_GETATTRIBUTE, 'getattribute')}")
+        return
     before = bases if expected.owner is None else bases[: expected.owner]
     for base in before:
         if not is_immutable_type(base) and w.first_time("lacks", base, name):
@@ -353,6 +358,9 @@ def _write_type_attribute(w: Writer, source: Source, expected: ClassAttribute) -
         base = bases[expected.owner]
         if not is_immutable_type(base) and w.first_time("has", base, name):
             _write_raw(w, f"{_class_dict(w, base)}[{name!r}]", expected.raw)
+
+
+_GETATTRIBUTE = object.__getattribute__
 
 
 def _write_raw(w: Writer, text: str, raw: Any) -> None:
