@@ -240,8 +240,8 @@ class Analysis:
             stack.pop()
             entered = entered[:-1]
         elif opname == "COPY_FREE_VARS":
-            bound_every, bound_some = bound_every | self.free, bound_some | self.free
-            cells_every, cells_some = cells_every | self.free, cells_some | self.free
+            bound_every, bound_some, cells_every, cells_some = (
+                bits | self.free for bits in (bound_every, bound_some, cells_every, cells_some))
         else:
             bit = self.bit[arg]
             kind, cell = 0, 1  # of what the slot of the frame holds afterwards; for DELETE_FAST and CLEAR: nothing

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .code_cells import code_cell
 from .errors import InternalError
 from .global_state import state_conditions
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
@@ -329,12 +330,18 @@ def _write_state(w: Writer, source: Source, expected: Any) -> None:
 @_writes(Kind.CODE)
 def _write_code(w: Writer, source: Source, expected: Any) -> None:
     """The code itself, or where torchgraft has grafted the function, the code that it had before."""
-    code = Attr(source, "__code__")
-    text, name = w.text(code), w.constant(expected)
-    if w.original_code is None:
-        w.add(f"{text} is {name}")
+    name = w.constant(expected)
+    function = w.identity_of(source)
+    if type(function) is types.FunctionType and lives_for_ever(function):
+        cell = w.constants.view(code_cell(function), function, f"code_of_{short_name(function)}")
+        first = again = f"{cell}.value"
     else:
-        w.add(f"({text} is {name} or {w.constant(w.original_code, 'original_code')}({w.text(code)}) is {name})")
+        code = Attr(source, "__code__")
+        first, again = w.text(code), "" if w.original_code is None else w.text(code)
+    if w.original_code is None:
+        w.add(f"{first} is {name}")
+    else:
+        w.add(f"({first} is {name} or {w.constant(w.original_code, 'original_code')}({again}) is {name})")
 
 
 @_writes(Kind.TYPE_ATTR)

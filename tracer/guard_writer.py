@@ -215,6 +215,13 @@ class Writer:
         """Will some guard fetch this source?"""
         return self.number(source) in self._by_source
 
+    def identity_of(self, source: Source) -> object:
+        """The object that this certainly is, where that may be held; else None."""
+        if isinstance(source, Held):
+            return source.value
+        known = [g.expected for g in self._by_source.get(self.number(source), ()) if g.kind is Kind.IS]
+        return known[0] if known and type(known[0]) not in (Weak, Parts) else None
+
     def truth_is_guarded(self, source: Source) -> bool:
         """Does a guard say whether it is true? Then a bool needs no other."""
         truth = (Kind.TRUTHY, Kind.FALSY, Kind.EXPRESSION)

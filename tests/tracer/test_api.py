@@ -267,6 +267,10 @@ class TestMethods:
         call = tracer.compile(one, backend=backend)
         assert torch.equal(call(x), x * 14) and backend.calls == 1
         assert torch.equal(one(x), x * 14) and backend.calls == 1
+
+        def scaled(x, factor=2.0):
+            return x * factor
+
         partial = tracer.compile(functools.partial(scaled, factor=4.0), backend=backend)
         assert torch.equal(partial(x), x * 4) and backend.calls == 2
         assert not is_grafted(scaled)

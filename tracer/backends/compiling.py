@@ -17,6 +17,7 @@ import torch
 from .. import torch_private
 from ..errors import BackendFailed
 from ..graph.fx_capture import FxCapture
+from .fresh import with_fresh_results
 from .plain import plain
 from .registry import Backend
 
@@ -34,7 +35,8 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
     try:
         if backend.plain or not capture.operators:
             return plain(capture)
-        return torch_private.without_wrappers(_compiled(capture, backend))
+        call: Compiled = torch_private.without_wrappers(_compiled(capture, backend))
+        return with_fresh_results(capture, call) if backend.merges else call
     finally:
         capture.release()
 

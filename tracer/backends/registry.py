@@ -19,11 +19,16 @@ CompilerFunction = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Callable
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A compiler with its name. `plain`: it runs the graph's own Python, so there is nothing to compile."""
+    """A compiler with its name.
+
+    plain: it runs the graph's own Python, so there is nothing to compile.
+    merges: its results may share memory that eager's don't (see fresh.py).
+    """
 
     name: str
     compiler: CompilerFunction
     plain: bool = False
+    merges: bool = False
 
 
 def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
@@ -37,7 +42,7 @@ def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | Non
 
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
-    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic))
+    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic), merges=True)
 
 
 #: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)

@@ -1,0 +1,70 @@
+"""Results that a backend made one with an input, or with another result, though eager gives them memory of their own.
+
+Inductor leaves out operators that change nothing (`x * 1.0` is then `x`'s memory) and computes equal expressions once.
+Whoever writes to such a result would change the other tensor too. Which results those are is known from the first call
+only, and stays the same: the compiled code has no branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ..graph.fx_capture import FxCapture
+
+Call = Callable[..., Sequence[torch.Tensor]]
+
+
+def with_fresh_results(capture: FxCapture, call: Call) -> Call:
+    """`call` itself where no result could be such a one."""
+    candidates = [index for index in range(len(capture.outputs)) if _has_a_twin(capture, index)]
+    if not candidates:
+        return call
+    to_clone: list[int] | None = None
+
+    def fresh(*inputs: torch.Tensor) -> Sequence[torch.Tensor]:
+        nonlocal to_clone
+        results = call(*inputs)
+        if to_clone is None:
+            to_clone = [index for index in candidates if _shares_wrongly(capture, index, inputs, results)]
+        if to_clone:
+            results = list(results)
+            for index in to_clone:
+                results[index] = results[index].clone()
+        return results
+
+    return fresh
+
+
+def _has_a_twin(capture: FxCapture, index: int) -> bool:
+    """Is there an input or an earlier result that could take this one's place, and may not?"""
+    output = capture.outputs[index]
+    if output.same_as_input is not None:
+        return False
+    kind = output.dtype, output.shape
+    return any(
+        at not in output.shares_with and (tensor.fake.dtype, tuple(tensor.fake.shape)) == kind
+        for at, tensor in enumerate(capture.inputs)
+    ) or any(
+        at not in output.shares_with_outputs and (other.dtype, other.shape) == kind
+        for at, other in enumerate(capture.outputs[:index])
+    )
+
+
+def _shares_wrongly(
+    capture: FxCapture, index: int, inputs: Sequence[torch.Tensor], results: Sequence[torch.Tensor]
+) -> bool:
+    output, storage = capture.outputs[index], _storage(results[index])
+    if storage is None:
+        return False
+    return any(at not in output.shares_with and _storage(tensor) == storage for at, tensor in enumerate(inputs)) or any(
+        at not in output.shares_with_outputs and _storage(other) == storage for at, other in enumerate(results[:index])
+    )
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """Where its memory begins; None where there is none to share."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return None
+    return tensor.untyped_storage().data_ptr()
