@@ -264,6 +264,10 @@ class GraphBuilder:
         self._effects.append(node)
         return node
 
+    @property
+    def node_count(self) -> int:
+        return len(self._nodes)
+
     # undo ---------------------------------------------------------------------------------------------------------
     def mark(self) -> Mark:
         return Mark(

@@ -49,6 +49,8 @@ class Context:
         self.inlined: list[CodeType] = []
         #: for each graph input, in order: its source
         self.inputs: dict[int, Source] = {}
+        #: tensors made from Python numbers that enter the graph, by their source
+        self.number_inputs: dict[Source, TensorValue] = {}
         #: live mutable values from outside that were changed, in the order of their first change
         self.changed: dict[int, Mutable] = {}
         self._run_inline = run_inline
@@ -117,6 +119,12 @@ class Context:
             self._held_names.add(name)
             held = self._held[id(obj)] = Held(name, obj)
         return held
+
+    def changes(self, source: Source) -> bool:
+        """Is it to be expected that what is read there is another number at the next call?"""
+        if self.request.dynamic is not None:
+            return self.request.dynamic
+        return str(source) in self.request.changing or any(map(self.changes, source.bases()))
 
     def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
         """A guard on a held object that itself changes (a module's dict)."""

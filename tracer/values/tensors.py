@@ -72,6 +72,8 @@ BREAKING_METHODS = {
     "__reduce_ex__": ("pickling a tensor", "", ""),
     "cpu_": ("", "", ""),
 }
+#: what `number op tensor` does to the tensor and the number; `1 / x` is a reciprocal and a product
+REFLECTED_WITH_NUMBER: dict[str, Any] = {"+": torch.add, "*": torch.mul, "-": torch.rsub}
 #: of these, those that watch a tensor's gradient
 WATCHING_METHODS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 
@@ -173,19 +175,30 @@ class TensorValue(Value):
     def unary(self, ctx: Context, op: str) -> Value:
         return call_graph(ctx, UNARY_TARGETS[op], [self], {})
 
+    def number_operand(self, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
+        """numbers.py puts its function here: the number as an input of the graph, if it is to be one."""
+        raise NotImplementedError
+
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if not isinstance(other, (TensorValue, ConstantValue)):
             return None
+        if isinstance(other, ConstantValue):
+            other = self.number_operand(ctx, op, other) or other
         return call_graph(ctx, BINARY_TARGETS[op + "=" if inplace else op], [self, other], {})
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, ConstantValue):
             return None
+        number = self.number_operand(ctx, op, other) if op in REFLECTED_WITH_NUMBER else None
+        if number is not None:
+            return call_graph(ctx, REFLECTED_WITH_NUMBER[op], [self, number], {})
         return call_graph(ctx, BINARY_TARGETS[op], [other, self], {})
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, (TensorValue, ConstantValue)):
             return None
+        if isinstance(other, ConstantValue):
+            other = self.number_operand(ctx, op, other) or other
         return call_graph(ctx, BINARY_TARGETS[op], [self, other], {})
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -249,9 +249,8 @@ class SequenceIterator(IteratorValue):
 
 
 def _iterate_constant(self: ConstantValue, ctx: Context) -> Value:
-    value = self.as_python(ctx)
-    if not isinstance(value, (str, bytes, range)):
-        return call_pure(ctx, iter, value)  # raises, unless it is something that is not captured
+    if not isinstance(self.value, (str, bytes, range)):
+        return call_pure(ctx, iter, self.as_python(ctx))  # raises, unless it is something that is not captured
     return ctx.born(SequenceIterator(self))
 
 
