@@ -71,5 +71,5 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
     if isinstance(value, tuple):
         return _sequence(value, tuple, symbol)
     if isinstance(value, torch.Generator):
-        raise GraphBreak("random generator as an argument", str(value.device), "use the default generator")
-    raise GraphBreak("argument that a graph cannot hold", type(value).__qualname__, "pass tensors and plain numbers")
+        raise GraphBreak("random generator is an argument", str(value.device))
+    raise GraphBreak("argument cannot be in a graph", type(value).__qualname__)

@@ -192,7 +192,7 @@ def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
 
 @wraps(torch.finfo, torch.iinfo)
 def build_limits(ctx: Context, obj: Any, source: Source) -> Value:
-    raise GraphBreak("limits object from outside", str(source), "call torch.finfo inside")
+    raise GraphBreak("object from outside is not supported", f"{type(obj).__name__} {source}")
 
 
 __all__ = ["ConstantValue", "TorchFunctionValue", "torch_function"]
