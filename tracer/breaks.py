@@ -45,24 +45,17 @@ BREAKS: dict[str, Row] = {
     ),
     # tensors --------------------------------------------------------------------------------------------------------
     "kind of tensor is not supported": Row(
-        "Sparse, quantized and nested tensors, those on the meta device and of functorch cannot enter a graph.",
+        "Sparse, quantized, nested and named tensors, those on the meta device and of functorch cannot enter a graph.",
         "use dense, strided tensors on a real device in compiled code",
     ),
     "tensor subclass is not supported": Row(
         "A subclass of Tensor may give every operator another meaning.",
         "use torch.Tensor, nn.Parameter or nn.Buffer in compiled code",
     ),
-    "tensor dimensions are named": Row(
-        "Named dimensions are not captured.",
-        "address dimensions by number",
-    ),
     "argument cannot be in a graph": Row(
-        "An operator is given something that is neither a tensor, a plain value nor a list or tuple of these.",
+        "An operator is given something that is neither a tensor, a plain value nor a list or tuple of these: a "
+        "torch.Generator, a function.",
         "pass tensors, numbers, strings, dtypes, devices, and lists or tuples of them",
-    ),
-    "random generator is an argument": Row(
-        "An operator is given a torch.Generator, whose state a graph cannot carry.",
-        "use the default generator, seeded before the compiled function",
     ),
     "result cannot be in a graph": Row(
         "An operator gives something that is neither a tensor, a plain value nor a collection of these.",
@@ -116,10 +109,10 @@ BREAKS: dict[str, Row] = {
         "would see other calls than those that the program makes.",
         "call the compiled function outside of the mode, or compile what enters it",
     ),
-    "break inside a torch mode": Row(
-        "A break within `with torch.autocast(...)` or `torch.inference_mode()`: the region ends where the block "
-        "begins, because the mode must be left by the code that entered it.",
-        "do what breaks before or after the `with` block",
+    "torch mode is left open": Row(
+        "autocast or inference_mode is entered and not left in this region, which ends before: what enters a mode must "
+        "leave it.",
+        "enter modes by `with`, and do what breaks before or after the block",
     ),
     "context manager is not supported": Row(
         "This use of a context manager is not captured: entered outside or twice, made with unusual arguments, or "
@@ -131,9 +124,9 @@ BREAKS: dict[str, Row] = {
         "Output happens in the order of the program, so the original instruction writes it.",
         "leave it: the code before and after it is compiled; or print at the end of the function",
     ),
-    "file is opened": Row(
-        "Reading and writing files is not captured.",
-        "open it before the compiled function",
+    "file is read or written": Row(
+        "Opening files, and torch.save and torch.load, are not captured.",
+        "do it before or after the compiled function",
     ),
     "input() reads a line": Row(
         "What the user will type is not known at capture.",
@@ -201,11 +194,6 @@ BREAKS: dict[str, Row] = {
     "exception leaves the function": Row(
         "The region ends before the instruction that raises; that one raises, so the traceback is Python's own.",
         "leave it: everything before it is compiled",
-    ),
-    "handler of an outer exception": Row(
-        "The code is inside an `except` or `finally` block that was entered before the region began, and it ends the "
-        "block or raises the exception again.",
-        "leave it: the block's own code is compiled",
     ),
     "exception group is handled": Row(
         "`except*` takes exception groups apart, which is not captured.",

@@ -5,6 +5,7 @@ What the fake mode refuses by itself (values, data-dependent shapes) needs no en
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,7 +55,7 @@ METHODS: dict[str, str] = {
     "resize_": _MEMORY,
     "resize_as_": _MEMORY,
     "set_data": _MEMORY,
-    "rename_": "tensor dimensions are named",
+    "rename_": "kind of tensor is not supported",
     "numpy": _NUMPY,
     "__array__": _NUMPY,
     "tolist": _VALUES,
@@ -79,7 +80,7 @@ _FUNCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "device is synchronized or switched",
-        ("cuda.synchronize", "cuda.current_stream", "cuda.set_device", "cuda.empty_cache", "cpu.synchronize"),
+        ("cuda.synchronize", "cuda.current_stream", "cuda.set_device", "cuda.empty_cache"),
     ),
     (_MEMORY, ("from_numpy", "frombuffer", "from_file", "from_dlpack", "utils.dlpack.from_dlpack")),
     (
@@ -93,7 +94,7 @@ _FUNCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "autocast_decrement_nesting",
         ),
     ),
-    ("file is opened", ("save", "load", "jit.save", "jit.load")),
+    ("file is read or written", ("save", "load", "jit.save", "jit.load")),
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
         method = getattr(torch.Tensor, name, None)
         if callable(method):
             yield method, title
+            yield inspect.unwrap(method), title
     for title, names in _FUNCTIONS:
         for name in names:
             function: Any = torch
@@ -109,6 +111,7 @@ def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
                 function = getattr(function, part, None)
             if function is not None:
                 yield function, title
+                yield inspect.unwrap(function), title
 
 
 FUNCTIONS: dict[Callable[..., Any], str] = dict(_functions())
@@ -125,11 +128,11 @@ def refuse(target: Any, args: tuple[Any, ...]) -> None:
         name, title = getattr(target, "__name__", target), FUNCTIONS.get(target)
     if title is not None:
         raise GraphBreak(title, f".{name}" if name in METHODS else f"{name}()")
-    if name == "apply" and _is_autograd_function(getattr(target, "__self__", None)):
+    if name == "apply" and is_autograd_function(getattr(target, "__self__", None)):
         raise GraphBreak("custom autograd function is called", target.__self__.__qualname__)
     if target.__class__ is not str and not can_be_named(target):
         raise GraphBreak("torch function is no operator", f"a graph cannot name {target!r}")
 
 
-def _is_autograd_function(owner: object) -> bool:
+def is_autograd_function(owner: object) -> bool:
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)

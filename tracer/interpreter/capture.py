@@ -177,6 +177,7 @@ class Attempt:
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
         """End the region at the mark, because of a break, or of an error of the program's own."""
         graph_break.at = mark.index
+        graph_break.stack = graph_break.stack or self.ctx.user_stack()
         if self.request.fullgraph:
             raise error if error is not None else graph_break
         if graph_break.end_behind is not None:
@@ -297,7 +298,7 @@ class Attempt:
         if end.entered:
             kinds = ", ".join(kind for kind, _ in end.entered)
             raise Unbuildable(
-                self._entered_at(), GraphBreak("break inside a torch mode", kinds)
+                self._entered_at(), GraphBreak("torch mode is left open", kinds)
             )
         if end.grad_enabled is None:
             return []

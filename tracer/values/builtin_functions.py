@@ -37,7 +37,7 @@ _TENSOR_METACLASSES = {type(torch.Tensor), type(torch.nn.Parameter), type(torch.
 #: what acts outside of the program, or looks into the interpreter: the break's title
 _OUTSIDE: dict[Any, str] = {
     print: "print() writes output",
-    open: "file is opened",
+    open: "file is read or written",
     input: "input() reads a line",
     breakpoint: "breakpoint() stops the program",
     exec: "code is made from text",
@@ -48,6 +48,7 @@ _OUTSIDE: dict[Any, str] = {
     dir: "names of a namespace are listed",
     id: "id() gives an address",
     __import__: "import is run",
+    builtins.__build_class__: "class is defined in the function",
     memoryview: "result type is not supported",
     bytearray: "result type is not supported",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import GraphBreak
+from ..graph.refused import is_autograd_function
 from ..guards import MISSING, Kind
 from ..holding import is_immutable_type
 from ..sources import Attr, Source
@@ -122,6 +123,8 @@ class ClassValue(Value):
         known = call_class_method(ctx, self.cls, name, args, kwargs)
         if known is not None:
             return known
+        if name == "apply" and is_autograd_function(self.cls):
+            raise GraphBreak("custom autograd function is called", self.cls.__qualname__)
         raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
 
     # items of enumerations ------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ class ClassValue(Value):
         if made is not None:
             return made
         if is_immutable_type(self.cls) and not issubclass(self.cls, BaseException) and self.cls is not object:
-            self.refuse("operation is not supported", "call")
+            self.refuse("object is made by C code")
         meta_call = class_attribute(ctx, type(self.cls), "__call__")
         if meta_call is type.__call__:
             return instantiate(ctx, self, args, kwargs)
@@ -178,7 +181,7 @@ class ClassValue(Value):
             return self._look_up(ctx, args, kwargs)
         if type(meta_call) is types.FunctionType:
             return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, [self, *args], kwargs)
-        self.refuse("operation is not supported", "call")
+        self.refuse("object is made by C code")
 
     def _look_up(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """`Color(3)`"""

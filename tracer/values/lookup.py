@@ -210,7 +210,9 @@ class CMethod(Value):
         return receiver.call_method(ctx, self.raw.__name__, args, kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return f"{out.hold(self.raw)}.__get__({out.text(self.receiver)})"
+        receiver = out.text(self.receiver)
+        of_class = "None, " if type(self.raw) is types.ClassMethodDescriptorType else ""
+        return f"{out.hold(self.raw)}.__get__({of_class}{receiver})"
 
 
 class UnboundMethod(Value):

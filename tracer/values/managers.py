@@ -57,6 +57,9 @@ class ManagerValue(Mutable):
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         return self.begin(ctx), ManagerMethod(self, "__exit__")
 
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        self.refuse("context manager is not supported", "use as a decorator")
+
     def begin(self, ctx: Context) -> Value:
         """`__enter__`"""
         raise NotImplementedError

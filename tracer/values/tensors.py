@@ -102,7 +102,7 @@ class TensorValue(Value):
         if not hasattr(torch.Tensor, name):
             return self._own_attribute(ctx, name)
         if not callable(getattr(torch.Tensor, name)):
-            self.refuse("attribute cannot be read", f".{name}")
+            self.refuse(METHODS.get(name, "attribute cannot be read"), f".{name}")
         return TensorMethod(self, name)
 
     def _grad(self, ctx: Context) -> Value:

@@ -27,7 +27,7 @@ def raised(frame: Frame, value: Value) -> Value:
 def raise_varargs(frame: Frame, ins: Instruction) -> None:
     if ins.arg == 0:
         if frame.exception is None:
-            raise GraphBreak("handler of an outer exception", "raise")
+            raise GraphBreak("Python raises or warns here", "bare raise in a handler that was entered outside")
         raise Raised(frame.exception)
     cause = frame.pop() if ins.arg == 2 else None
     exception = raised(frame, frame.pop())
@@ -51,7 +51,7 @@ def push_exc_info(frame: Frame, ins: Instruction) -> None:
 def pop_except(frame: Frame, ins: Instruction) -> None:
     previous = frame.pop_real()
     if not isinstance(previous, (ExceptionValue, ConstantValue)):
-        raise GraphBreak("handler of an outer exception", "its end")
+        raise GraphBreak("Python raises or warns here", "end of a handler that was entered outside")
     frame.exception = None if isinstance(previous, ConstantValue) else previous
 
 
@@ -65,7 +65,7 @@ def check_exc_match(frame: Frame, ins: Instruction) -> None:
 def reraise(frame: Frame, ins: Instruction) -> None:
     exception = frame.pop_real()
     if ins.arg and frame.stack[-ins.arg] is not LASTI:
-        raise GraphBreak("handler of an outer exception", "raising again")
+        raise GraphBreak("Python raises or warns here", "an exception from outside is raised again")
     raise Raised(exception)
 
 
