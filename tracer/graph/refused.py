@@ -15,6 +15,7 @@ from ..errors import GraphBreak
 from ..torch_private import can_be_named
 
 _AUTOGRAD = "backward is run"
+_AUTOGRAD_FUNCTION = "custom autograd function is called"
 _HOOK = "hook is registered on a tensor"
 _STATE = "autograd state of a tensor is changed"
 _HISTORY = "autograd state of a tensor is read"
@@ -99,6 +100,9 @@ _FUNCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
+    apply = getattr(torch.autograd.Function.apply, "__func__", None)
+    if apply is not None:  # before torch 2.14, where it was written in Python
+        yield apply, _AUTOGRAD_FUNCTION
     for name, title in METHODS.items():
         method = getattr(torch.Tensor, name, None)
         if callable(method):
