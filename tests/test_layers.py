@@ -24,7 +24,7 @@ LAYERS = [
     "rewriter",
     "tracer.breaks",
     "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals",
-    "tracer.sources tracer.holding tracer.native tracer.global_state",
+    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text",
     "tracer.graph",
     "tracer.values",

@@ -8,6 +8,7 @@ only, and stays the same: the compiled code has no branches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import torch
 
@@ -42,12 +43,12 @@ def _has_a_twin(capture: FxCapture, index: int) -> bool:
     output = capture.outputs[index]
     if output.same_as_input is not None:
         return False
-    kind = output.dtype, output.shape
+    size = prod(output.shape)
     return any(
-        at not in output.shares_with and (tensor.fake.dtype, tuple(tensor.fake.shape)) == kind
+        at not in output.shares_with and tensor.fake.dtype == output.dtype and tensor.fake.numel() >= size
         for at, tensor in enumerate(capture.inputs)
     ) or any(
-        at not in output.shares_with_outputs and (other.dtype, other.shape) == kind
+        at not in output.shares_with_outputs and other.dtype == output.dtype and prod(other.shape) >= size
         for at, other in enumerate(capture.outputs[:index])
     )
 
