@@ -361,4 +361,4 @@ def test_a_class_method_written_in_c_that_is_handed_over() -> None:
         print("a break")
         return y, make(["a"], 1)
 
-    check(f, [torch.ones(2)])
+    check(f, torch.ones(2))
