@@ -340,7 +340,7 @@ class CodeState:
                 function.__code__ = original
 
     def drop_regions(self) -> None:
-        for entry in self.entries.values():
+        for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
             entry.silence()
         self.entries.clear()
         self.grafted = self.scouting = None

@@ -56,7 +56,7 @@ def capture(request: Request) -> Capture:
     state = GlobalState()
     refusal = state.refusal()
     if refusal is not None:
-        raise GraphBreak("torch is in a state that cannot be captured", refusal, "call it outside of that mode")
+        raise GraphBreak("torch mode is active", refusal)
     with quiet_fake_tensors():
         return _capture(request, state)
 
@@ -76,7 +76,7 @@ def _capture(request: Request, state: GlobalState) -> Capture:
             breaks[restart.index] = restart.graph_break
         finally:
             attempt.ctx.close()
-    raise GraphBreak("capture began anew too often", f"{MAX_ATTEMPTS} times", "")
+    raise GraphBreak("capture takes too long", f"{MAX_ATTEMPTS} times")
 
 
 def as_operator_failure(error: Raised | OperatorFailed) -> OperatorFailed:
@@ -172,11 +172,11 @@ class Attempt:
             except (Raised, OperatorFailed) as error:
                 return self._end(mark, self._raises(error), as_operator_failure(error))
             except RecursionError:
-                return self._end(mark, GraphBreak("calls nested too deeply", "", ""))
+                return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
         what = str(error.value) if isinstance(error, Raised) else str(error)
-        graph_break = GraphBreak("an exception leaves the function", what, "the original instruction raises it")
+        graph_break = GraphBreak("exception leaves the function", what)
         graph_break.stack = self.ctx.user_stack()
         return graph_break
 
@@ -197,6 +197,7 @@ class Attempt:
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
         """End the region at the mark, because of a break, or of an error of the program's own."""
         graph_break.at = mark.index
+        graph_break.stack = graph_break.stack or self.ctx.user_stack()
         if self.request.fullgraph:
             raise error if error is not None else graph_break
         if graph_break.end_behind is not None:
@@ -277,7 +278,7 @@ class Attempt:
             raise graph_break
         for generator in ctx.generators:
             if generator.holds_finally():
-                raise Unbuildable(generator.born, GraphBreak("generator left with a handler open", str(generator), ""))
+                raise Unbuildable(generator.born, GraphBreak("generator is left inside try or with", str(generator)))
         out = ExitWriter(ctx)
         values = self._landing_values(out, mark.index)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
@@ -328,7 +329,7 @@ class Attempt:
         if end.entered:
             kinds = ", ".join(kind for kind, _ in end.entered)
             raise Unbuildable(
-                self._entered_at(), GraphBreak("break inside of a mode", kinds, "leave the `with` block first")
+                self._entered_at(), GraphBreak("torch mode is left open", kinds)
             )
         if end.grad_enabled is None:
             return []

@@ -227,9 +227,7 @@ class Context:
     def spend(self, n: int) -> None:
         self._left -= n
         if self._left < 0:
-            raise GraphBreak(
-                "capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real"
-            )
+            raise GraphBreak("capture takes too long", f"over {BUDGET} steps")
 
     # names ----------------------------------------------------------------------------------------------------------
     def namespace(self, module_dict: dict[str, Any]) -> Namespace:
@@ -253,9 +251,7 @@ class Context:
     def inline(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interpret a call of a Python function."""
         if len(self.frames) >= MAX_DEPTH:
-            raise GraphBreak(
-                "calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep"
-            )
+            raise GraphBreak("calls are nested too deeply", f"{len(self.frames)} frames")
         return self._run_inline(self, function, args, kwargs)
 
     def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
@@ -267,7 +263,7 @@ class Context:
         if isinstance(iterator, GeneratorValue):
             return iterator.send(self, sent)
         if not (isinstance(sent, ConstantValue) and sent.value is None):
-            raise GraphBreak("send() to an iterator", str(iterator), "")
+            raise GraphBreak("Python raises or warns here", f"send() to {iterator}")
         return iterator.next(self), constant(None)
 
     def wrap_attribute(self, obj: object, owner: Value, name: str) -> Value:

@@ -18,7 +18,7 @@ from typing import Any
 from .. import config, log
 from ..cache import BreakRecord, CodeState, Counters, EntryState, Region, Registry
 from ..config import Settings
-from ..errors import GraphBreak, InternalError, OperatorFailed
+from ..errors import GraphBreak, InternalError, OperatorFailed, UserLine
 from ..graph.capture import Capture, Request
 from ..guard_text import explain_failure
 from ..guards import Guard, Kind
@@ -228,6 +228,7 @@ class Translator:
 
     def _note_break(self, state: CodeState, entry: EntryState, error: GraphBreak) -> None:
         self.counters.add_break(error.title)
+        error.stack = error.stack or (UserLine(state.filename, entry.line, state.name),)
         key = (error.title, error.details, error.stack)
         if key in state.breaks:
             state.breaks[key].count += 1

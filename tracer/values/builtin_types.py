@@ -201,7 +201,7 @@ class Getter(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
-            self.refuse("call with these arguments")
+            self.refuse("arguments do not fit the call")
         obj = ctx.real(args[0])
         if self.cls is operator.methodcaller:
             name, *rest = self.args
@@ -242,6 +242,6 @@ def _require_names(ctx: Context, *names: Value) -> None:
     for name in names:
         real = ctx.real(name)
         if not isinstance(real, ConstantValue) or type(real.value) is not str:
-            raise GraphBreak("attribute name that is no string", str(real), "")
+            raise GraphBreak("Python raises or warns here", f"{real} as an attribute's name")
 
 
