@@ -19,7 +19,7 @@ from rewriter.region import KEEP, UNBOUND
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
 from ..global_state import GlobalState
-from ..graph.capture import Callee, Capture, Exit, Request
+from ..graph.capture import Callee, Capture, ClosureCallee, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
 from ..sources import Call, Param, Source
@@ -27,8 +27,9 @@ from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
-from ..values.functions import BoundMethod, FunctionValue
+from ..values.functions import BoundMethod, FunctionValue, PartialValue
 from ..values.modules import ModuleValue
+from ..values.objects import ObjectValue
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
@@ -256,15 +257,21 @@ class Attempt:
         if isinstance(value, NullValue):
             return None
         value = self.ctx.real(value)
-        if isinstance(value, FunctionValue) and value.function is not None:
+        if isinstance(value, FunctionValue):
             return CalleeValue(value)
         if isinstance(value, BoundMethod):
             function = self._private(value.function)
             return None if function is None else BoundMethod(function, value.receiver)
+        if isinstance(value, PartialValue):
+            function = self._private(value.function)
+            return None if function is None else PartialValue(function, value.args, value.kwargs)
         if isinstance(value, ModuleValue):
             wrapped = self.ctx.wrap(torch.nn.Module.__call__, self.ctx.hold(torch.nn.Module.__call__, "module_call"))
             function = self._private(wrapped) if value.is_plainly_called(self.ctx) else None
             return None if function is None else BoundMethod(function, value)
+        if isinstance(value, ObjectValue):
+            method = value.special(self.ctx, "__call__")
+            return None if method is None else self._private(method)
         return None
 
     def _finish(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
@@ -401,13 +408,12 @@ class CalleeValue(Value):
         self.original = original
 
     def reconstruct(self, out: ExitWriter) -> str:
-        function = self.original.function
-        assert function is not None
-        source: Source | None = self.original.source
-        if function.__closure__ and source is not None:
-            # made anew at each call of its parent: another function object each time, which keeps its own cells
-            return out.text(self.original)
-        return out.hold(Callee(function), f"callee_{function.__name__}")
+        original = self.original
+        function = original.function
+        if function is not None and not (function.__closure__ and original.source is not None):
+            return out.hold(Callee(function), f"callee_{function.__name__}")
+        maker = out.hold(ClosureCallee(original.code, original.globals), f"callee_{original.code.co_name}")
+        return f"{maker}({out.text(original)})"
 
 
 __all__ = ["Attempt", "GraphBreak", "capture"]
