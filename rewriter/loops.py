@@ -1,11 +1,11 @@
 """The loops of a code object: natural loops of its canonical instructions, handlers included.
 
-A loop is known by its head, to which its back edges jump: the `FOR_ITER` of a `for`, the first instruction of the body of
-a `while` (CPython tests its condition once before the loop and once at its end). Waiting for an awaitable or for the
-generator of a `yield from` (`SEND`) is none.
+A loop is known by its head, to which its back edges jump: the `FOR_ITER` of a `for`, the first instruction of the body
+of a `while` (CPython tests its condition once before the loop and once at its end). Waiting for an awaitable or for
+the generator of a `yield from` (`SEND`) is none.
 
-Method: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman, "Compilers", 2nd ed., 9.6.6. A jump backwards is a back edge if its
-source cannot be reached around its target; CPython also jumps backwards out of handlers that stand at the code's end.
+Method: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman, "Compilers", 2nd ed., 9.6.6. A jump backwards is a back edge if
+its source cannot be reached around its target; CPython also jumps backwards out of handlers at the code's end.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Settings:
     recompile_limit: how many regions an entry may have.
     accumulated_recompile_limit: how many all entries of a function may have together.
     compile_after: compile at the n-th time an entry is reached (1: at once).
-    unroll_limit: how many nodes of a graph one loop may be unrolled into; beyond, it runs as a loop with a compiled body.
+    unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
     """
 
     backend: Backend | None = None

@@ -219,7 +219,7 @@ PRODUCTIONS: dict[str, list[str | Production]] = {
     "list": [
         "[{t2}, {t2_}]", "[z * 2 for z in {list}]", "list({list})", "({list} + [{t2}])", "{list}[:1]",
         "[*{list}, *{pair}]", "[{t2} + k for k in range({int} % 3)]", "list(reversed({list}))",
-        "[z for z in {list} if {bool}]", "list({dict}.values())", "list(map({fn}, {list}))", "{list}.copy()",
+        "[z for z in {list} if {bool}]", "list({dict}.values())", "list(map({fn}, [*{list}]))", "{list}.copy()",
     ],
     "ints": [
         "[{int}, {int_}]", "[k * 2 for k in {ints} if k > {int}]", "list(range({int} % 4))", "sorted({ints})",

@@ -1,4 +1,4 @@
-"""Callees that break: the caller breaks at that call only, and the callee is compiled around its break, for it alone."""
+"""Callees that break: the caller breaks at that call only; a copy of the callee is compiled, for this caller alone."""
 
 from __future__ import annotations
 

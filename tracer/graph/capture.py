@@ -45,7 +45,7 @@ class Callee:
 
 @dataclass(frozen=True, eq=False)
 class ClosureCallee:
-    """A constant that stands for a function which is given a function object with this code, and gives its private copy.
+    """A constant that stands for what is given a function object with this code, and gives its private copy.
 
     For callees that are another object at each call: closures, and what the region makes itself.
     """

@@ -22,7 +22,7 @@ from ..global_state import GlobalState
 from ..graph.capture import Callee, Capture, ClosureCallee, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
-from ..sources import Call, Param, Source
+from ..sources import Call, Param
 from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
@@ -223,7 +223,7 @@ class Attempt:
         try:
             self.ctx.rollback(mark.context)
         except CannotUndo:
-            graph_break = graph_break or GraphBreak("operation is not supported", "the region cannot end in front of a loop")
+            graph_break = graph_break or GraphBreak("operation is not supported", "no region ends before the loop")
             raise Restart(mark.index, graph_break) from graph_break
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]

@@ -24,6 +24,7 @@ from ..values.generators import GeneratorValue
 from .namespaces import Namespace
 
 if TYPE_CHECKING:
+    from ..values.tensors import TensorValue
     from .frame import Frame
 
 #: instructions and items that one capture may read before it gives up (an endless loop over Python values, say)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from rewriter.decode import Decoded
@@ -91,7 +91,7 @@ class Grafter:
         return entry
 
     def _begins(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
-        """A call begins with the code that has landings everywhere. It has done its work once nothing new comes."""
+        """A call begins with the code that has landings everywhere, which has done its work once nothing new comes."""
         state = entry.state
         if state is None or state.scouting is None or not state.is_scouting:
             return

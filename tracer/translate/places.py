@@ -104,7 +104,8 @@ def behind(decoded: Decoded, captured: Capture) -> list[int]:
         return [captured.goes_on]
     if captured.graph_break is None:
         landing = captured.exit.landing
-        returns = any(i.opname == "RETURN_VALUE" for i in decoded.instructions[landing : landing + 2] if i.unit == landing)
+        unit = [i.opname for i in decoded.instructions[landing : landing + 2] if i.unit == landing]
+        returns = "RETURN_VALUE" in unit
         return [] if returns else [landing]
     at = captured.exit.landing if captured.graph_break.at is None else captured.graph_break.at
     return behind_break(decoded, at)
@@ -134,7 +135,7 @@ def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
 
 
 def changing_parameters(decoded: Decoded, layout: EntryLayout) -> frozenset[str]:
-    """What a slot in a loop is given and another iteration may give otherwise: locals that the loop assigns, the stack."""
+    """What a slot in a loop is given, and otherwise by each iteration: locals that the loop assigns, the stack."""
     within = {unit for loop in loops_around(decoded, layout.index) for unit in loop.body}
     if not within:
         return frozenset()
