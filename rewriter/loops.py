@@ -85,7 +85,8 @@ def _reaching(source: int, head: int, before: dict[int, set[int]]) -> set[int]:
 
 def _predecessors(decoded: Decoded) -> dict[int, set[int]]:
     """By unit, the units that may run right before it. An exception leads from anywhere in its range to its handler."""
-    instructions, before = decoded.instructions, {}
+    instructions = decoded.instructions
+    before: dict[int, set[int]] = {}
     for position, instruction in enumerate(instructions):
         unit = instruction.unit
         if decoded.stack_at(unit) is None:

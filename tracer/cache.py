@@ -111,7 +111,7 @@ class EntryState:
         self.line = decoded.instructions[index].positions[0] or state.line
         self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
         self._silent: CodeType = self.slot.__code__
-        self._wide: Callable[[], FunctionType | None] = lambda: None
+        self._wide: weakref.ref[FunctionType] | None = None
         self.wide_exits: frozenset[int] = frozenset()
         self.text = ""
         self.regions: list[Region] = []
@@ -128,9 +128,8 @@ class EntryState:
     def state(self) -> CodeState | None:
         return self._state()
 
-    @property
     def wide(self) -> FunctionType | None:
-        return self._wide()
+        return None if self._wide is None else self._wide()
 
     def also_in(self, scouting: Scouting) -> bool:
         """There it has a slot with more landings. False: it has none."""
@@ -146,11 +145,11 @@ class EntryState:
 
     def owns(self, slot: FunctionType) -> bool:
         """Is it one of those that fresh regions are written into?"""
-        return slot is self.slot or slot is self.wide
+        return slot is self.slot or slot is self.wide()
 
     def can_run_in(self, slot: FunctionType, landing: int) -> bool:
         """Can what ends at this landing run in the frame that called this slot?"""
-        return landing in self.wide_exits if slot is self.wide else slot is self.slot and landing in self.exits
+        return landing in self.wide_exits if slot is self.wide() else slot is self.slot and landing in self.exits
 
     @property
     def has_work(self) -> bool:
@@ -172,7 +171,7 @@ class EntryState:
 
     def silence(self) -> None:
         """From now on its slots answer None, also to frames that are running."""
-        for slot in (self.slot, self.wide, *(ref() for ref in self._retired)):
+        for slot in (self.slot, self.wide(), *(ref() for ref in self._retired)):
             if slot is not None:
                 slot.__code__ = self._silent
         self.text = ""

@@ -120,7 +120,7 @@ def write_slot(
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
         if wide is not None:
-            exit_ = _wide_exit(region.capture.exit, wide)
+            exit_: Sequence[str] = _wide_exit(region.capture.exit, wide)
         else:
             exit_ = text.direct if direct else text.exit
         lines += renamed_in([*text.lines, *exit_], renamed)

@@ -43,7 +43,7 @@ class Grafter:
             entry.text = ""
         else:
             entry.text = self._write(state, entry, entry.slot, direct=entry.direct)
-        wide = entry.wide
+        wide = entry.wide()
         if wide is not None and (not quiet or entry.index == state.first):
             text = self._write(state, entry, wide, wide=wide_locals(state.decoded))
             entry.text = entry.text or text
@@ -56,7 +56,7 @@ class Grafter:
             "k_failed": Helper(entry, slot, self._failed),
             "k_raised": Helper(entry, slot, self._raised),
         }
-        if slot is entry.wide and entry.index == state.first and state.is_scouting:
+        if slot is entry.wide() and entry.index == state.first and state.is_scouting:
             helpers["k_begins"] = Helper(entry, slot, self._begins)
             how["first"] = "k_begins"
         compiled = [region.compiled for region in regions]

@@ -130,7 +130,7 @@ class Translator:
             return True
         entry.reached += 1
         self.counters.add("misses")
-        slot = (entry.wide if state.is_scouting else None) or entry.slot
+        slot = (entry.wide() if state.is_scouting else None) or entry.slot
         if self._compile(state, entry, slot, arguments) is None:
             # The entry comes next, with the same arguments; it need not try the same once more.
             self.counters.add("fallbacks")

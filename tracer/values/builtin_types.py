@@ -86,7 +86,7 @@ class TracedRange(ConstantValue):
     def as_python(self, ctx: Context) -> range:
         for number in self.numbers:
             number.as_python(ctx)
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
 
 @builtin(range)

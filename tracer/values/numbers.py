@@ -60,4 +60,4 @@ def _input(ctx: Context, number: ConstantValue, source: Source, dtype: torch.dty
     return value
 
 
-TensorValue.number_operand = as_operand  # type: ignore[method-assign]
+TensorValue.number_operand = as_operand  # type: ignore[method-assign,assignment]
