@@ -1,0 +1,228 @@
+"""Has any of some dicts changed? CPython's dict watchers (3.12+) count that, and no Python code runs while they do.
+
+`watch(dicts)` begins, `forget(dicts)` ends; `changes()` gives another number whenever a watched dict was changed in
+between. A watched dict must be held by whoever watches it: the event of its end, the one that may come while an
+exception is pending, then never comes.
+
+What CPython calls at each event is `next` of an `itertools.repeat` that will never end, wrapped by `ctypes`. That is C
+all through: it can neither fail nor let another thread run in the midst of a dict's change, and it makes no object. It
+takes none of the four arguments that CPython passes in registers. A check at import finds out whether every kind of
+change is told here; where one isn't (another Python, all watchers taken, an unknown processor) AVAILABLE is False, as
+with `TORCHGRAFT_WATCH=0` in the environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import ctypes
+import itertools
+import os
+import platform
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from .holding import class_dict
+
+_END = 1 << 62
+_repeat = itertools.repeat(0, _END)
+#: How many changes are left until `_repeat` ends: a number that only sinks.
+changes: Final[Callable[[], int]] = _repeat.__length_hint__
+
+#: Calling conventions by which a function may take fewer arguments than it is given.
+_MACHINES = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
+
+_lock = threading.Lock()
+_counts: dict[int, int] = {}
+#: Dicts to forget; they wait here while the lock is taken, since a finalizer may run anywhere.
+_waiting: collections.deque[Sequence[Any]] = collections.deque()
+
+
+class _Watcher:
+    """The watcher of this process."""
+
+    number: int | None = None
+    callback: Any = None
+
+
+def watch(dicts: Iterable[dict[Any, Any]]) -> None:
+    number = _Watcher.number
+    if number is None:
+        return
+    with _lock:
+        for d in dicts:
+            _counts[id(d)] = _counts.get(id(d), 0) + 1
+            _api.PyDict_Watch(number, d)
+    _clean_up()
+
+
+def forget(dicts: Sequence[dict[Any, Any]]) -> None:
+    """Each dict is watched as long as somebody who asked for it hasn't said this."""
+    _waiting.append(dicts)
+    _clean_up()
+
+
+def _clean_up() -> None:
+    """What is still waiting when the lock is taken, whoever has taken it does."""
+    while _waiting and _lock.acquire(blocking=False):
+        done = []
+        try:
+            while _waiting:
+                done.append(_waiting.popleft())
+                for d in done[-1]:
+                    _forget_one(d)
+        finally:
+            _lock.release()
+        del done  # what dies here dies unwatched, and not while the lock is held
+
+
+def _forget_one(d: dict[Any, Any]) -> None:
+    count = _counts.pop(id(d), 0) - 1
+    if count > 0:
+        _counts[id(d)] = count
+    elif count == 0 and _Watcher.number is not None:
+        _api.PyDict_Unwatch(_Watcher.number, d)
+
+
+def watched_count() -> int:
+    """How many dicts are watched."""
+    return len(_counts)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+# the watcher ----------------------------------------------------------------------------------------------------------
+_api: Any = ctypes.pythonapi
+
+
+def _start() -> None:
+    """Take a watcher of the interpreter's eight."""
+    _api.PyDict_AddWatcher.argtypes = [ctypes.c_void_p]
+    _api.PyDict_ClearWatcher.argtypes = [ctypes.c_int]
+    _api.PyDict_Watch.argtypes = _api.PyDict_Unwatch.argtypes = [ctypes.c_int, ctypes.py_object]
+    _Watcher.callback = ctypes.PYFUNCTYPE(ctypes.c_int)(_repeat.__next__)
+    _Watcher.number = _api.PyDict_AddWatcher(ctypes.cast(_Watcher.callback, ctypes.c_void_p))
+    atexit.register(_stop)
+
+
+def _stop() -> None:
+    """No event is told from now on. At exit, before the callback is taken apart."""
+    number, _Watcher.number = _Watcher.number, None
+    if number is not None:
+        _api.PyDict_ClearWatcher(number)
+
+
+def detach(objects: Sequence[Any], descriptor: Any) -> None:
+    """Let the attributes of these objects live in their dicts, through the `__dict__` descriptor of their class.
+
+    From 3.13 on they may live in the object itself, and stores then are told to no watcher (3.13.0). Nothing that a
+    program can ask for changes. C code all through, so that no other thread can give an object another dict meanwhile.
+    """
+    collections.deque(map(descriptor.__set__, objects, map(descriptor.__get__, objects)), 0)
+
+
+# is everything told? --------------------------------------------------------------------------------------------------
+class _Object:
+    pass
+
+
+def _store(target: Any, value: object) -> None:
+    target.first = value
+
+
+def _changes_of(target: Any, values: dict[str, Any]) -> Iterable[Callable[[], object]]:
+    """Every way to change an object's attributes; each call must be told."""
+    for number in range(64):  # the compiled store goes its quick way by then
+        yield lambda number=number: _store(target, number + 1000)  # type: ignore[misc]
+    yield lambda: setattr(target, "second", 1)
+    yield lambda: delattr(target, "second")
+    yield from _changes_of_dict(values)
+
+
+def _changes_of_dict(values: dict[str, Any]) -> Iterable[Callable[[], object]]:
+    yield lambda: values.__setitem__("third", 1)
+    yield lambda: values.__setitem__("third", 2)
+    yield lambda: values.__delitem__("third")
+    yield lambda: values.update(fourth=1)
+    yield lambda: values.__ior__({"fourth": 2})
+    yield lambda: values.setdefault("fifth", 1)
+    yield lambda: values.pop("fifth")
+    yield lambda: values.popitem()
+    yield lambda: values.update(sixth=1)
+    yield lambda: values.clear()
+
+
+def _all_told() -> bool:
+    target, ordered = _Object(), collections.OrderedDict(first=1)
+    for number in range(64):
+        _store(target, number)
+    values = target.__dict__
+    detach([target], vars(_Object)["__dict__"])
+    cases: list[tuple[dict[Any, Any], Iterable[Callable[[], object]]]] = [
+        (values, _changes_of(target, values)),
+        (ordered, _changes_of_dict(ordered)),
+        ({}, ()),
+    ]
+    for watched, todo in cases:
+        watch([watched])
+        try:
+            for change in todo:
+                before = changes()
+                change()
+                if changes() == before:
+                    return False
+        finally:
+            forget([watched])
+        before = changes()
+        watched["later"] = 1
+        if changes() != before:
+            return False
+    return target.__dict__ is values and _class_changes_told()
+
+
+def _class_changes_told() -> bool:
+    cls = type("Watched", (_Object,), {})
+    watched = class_dict(cls)
+    if type(watched) is not dict:
+        return False
+    watch([watched])
+    try:
+        todo: list[Callable[[], object]] = [
+            lambda: setattr(cls, "first", 1), lambda: setattr(cls, "first", 2), lambda: delattr(cls, "first"),
+            lambda: setattr(cls, "__call__", _store), lambda: setattr(cls, "__call__", _changes_of),
+            lambda: delattr(cls, "__call__"),
+        ]  # fmt: skip
+        for change in todo:
+            before = changes()
+            change()
+            if changes() == before:
+                return False
+    finally:
+        forget([watched])
+    return True
+
+
+def _is_available() -> bool:
+    known = sys.implementation.name == "cpython" and platform.machine().lower() in _MACHINES
+    if not known or os.environ.get("TORCHGRAFT_WATCH") == "0" or not hasattr(_api, "PyDict_AddWatcher"):
+        return False
+    if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+        return False
+    try:
+        _start()
+    except RuntimeError:  # all are taken
+        return False
+    if _all_told():
+        return True
+    _stop()
+    return False
+
+
+AVAILABLE: Final = _is_available()
+if AVAILABLE:
+    os.register_at_fork(after_in_child=_after_fork)
