@@ -1,8 +1,8 @@
 """Has any of some dicts changed? CPython's dict watchers (3.12+) count that, and no Python code runs while they do.
 
-`watch(dicts)` begins, `forget(dicts)` ends; `changes()` gives another number whenever a watched dict was changed in
-between. A watched dict must be held by whoever watches it: the event of its end, the one that may come while an
-exception is pending, then never comes.
+`watch(dicts, who)` begins, `forget(dicts, who)` ends; `changes()` gives another number whenever a watched dict was
+changed in between. A watched dict must be held by whoever watches it: the event of its end, the one that may come
+while an exception is pending, then never comes.
 
 What CPython calls at each event is `next` of an `itertools.repeat` that will never end, wrapped by `ctypes`. That is C
 all through: it can neither fail nor let another thread run in the midst of a dict's change, and it makes no object. It
@@ -35,9 +35,10 @@ changes: Final[Callable[[], int]] = _repeat.__length_hint__
 _MACHINES = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 
 _lock = threading.Lock()
-_counts: dict[int, int] = {}
-#: Dicts to forget; they wait here while the lock is taken, since a finalizer may run anywhere.
-_waiting: collections.deque[Sequence[Any]] = collections.deque()
+#: Who watches a dict, by its identity.
+_watching: dict[int, set[int]] = {}
+#: Dicts to forget, and by whom; they wait here while the lock is taken, since a finalizer may run anywhere.
+_waiting: collections.deque[tuple[Sequence[Any], int]] = collections.deque()
 
 
 class _Watcher:
@@ -47,48 +48,57 @@ class _Watcher:
     callback: Any = None
 
 
-def watch(dicts: Iterable[dict[Any, Any]]) -> None:
-    number = _Watcher.number
-    if number is None:
-        return
+def is_watching() -> bool:
+    """Are changes told? Not in a process that is about to end."""
+    return _Watcher.number is not None
+
+
+def watch(dicts: Iterable[dict[Any, Any]], who: int) -> None:
+    """who: a number that no one else uses. Interrupted at any place, this is undone by `forget`."""
     with _lock:
         for d in dicts:
-            _counts[id(d)] = _counts.get(id(d), 0) + 1
-            _api.PyDict_Watch(number, d)
+            _watching.setdefault(id(d), set()).add(who)
+            if _Watcher.number is not None:
+                _api.PyDict_Watch(_Watcher.number, d)
     _clean_up()
 
 
-def forget(dicts: Sequence[dict[Any, Any]]) -> None:
-    """Each dict is watched as long as somebody who asked for it hasn't said this."""
-    _waiting.append(dicts)
+def forget(dicts: Sequence[dict[Any, Any]], who: int) -> None:
+    """A dict is watched until all who asked for it have said this. It may be said again."""
+    _waiting.append((dicts, who))
     _clean_up()
 
 
 def _clean_up() -> None:
-    """What is still waiting when the lock is taken, whoever has taken it does."""
+    """Whoever has the lock does what others left waiting meanwhile."""
     while _waiting and _lock.acquire(blocking=False):
         done = []
         try:
             while _waiting:
-                done.append(_waiting.popleft())
-                for d in done[-1]:
-                    _forget_one(d)
+                done.append(_waiting[0])  # interrupted, it waits on
+                dicts, who = done[-1]
+                for d in dicts:
+                    _forget_one(d, who)
+                _waiting.popleft()
         finally:
             _lock.release()
         del done  # what dies here dies unwatched, and not while the lock is held
 
 
-def _forget_one(d: dict[Any, Any]) -> None:
-    count = _counts.pop(id(d), 0) - 1
-    if count > 0:
-        _counts[id(d)] = count
-    elif count == 0 and _Watcher.number is not None:
-        _api.PyDict_Unwatch(_Watcher.number, d)
+def _forget_one(d: dict[Any, Any], who: int) -> None:
+    others = _watching.get(id(d))
+    if others is None:
+        return
+    others.discard(who)
+    if not others:
+        if _Watcher.number is not None:
+            _api.PyDict_Unwatch(_Watcher.number, d)
+        del _watching[id(d)]
 
 
 def watched_count() -> int:
     """How many dicts are watched."""
-    return len(_counts)
+    return len(_watching)
 
 
 def _after_fork() -> None:
@@ -111,10 +121,11 @@ def _start() -> None:
 
 
 def _stop() -> None:
-    """No event is told from now on. At exit, before the callback is taken apart."""
+    """No event is told from now on, and nothing is as it was. At exit, before the callback is taken apart."""
     number, _Watcher.number = _Watcher.number, None
     if number is not None:
         _api.PyDict_ClearWatcher(number)
+        next(_repeat)
 
 
 def detach(objects: Sequence[Any], descriptor: Any) -> None:
@@ -145,6 +156,7 @@ def _changes_of(target: Any, values: dict[str, Any]) -> Iterable[Callable[[], ob
 
 
 def _changes_of_dict(values: dict[str, Any]) -> Iterable[Callable[[], object]]:
+    many = dict.fromkeys("abcdefgh", 1)
     yield lambda: values.__setitem__("third", 1)
     yield lambda: values.__setitem__("third", 2)
     yield lambda: values.__delitem__("third")
@@ -155,10 +167,14 @@ def _changes_of_dict(values: dict[str, Any]) -> Iterable[Callable[[], object]]:
     yield lambda: values.popitem()
     yield lambda: values.update(sixth=1)
     yield lambda: values.clear()
+    yield lambda: values.update(many)
+    yield lambda: values.clear()
+    yield lambda: values.__setitem__("first", 1)
 
 
 def _all_told() -> bool:
     target, ordered = _Object(), collections.OrderedDict(first=1)
+    empty: dict[str, Any] = {}
     for number in range(64):
         _store(target, number)
     values = target.__dict__
@@ -166,10 +182,10 @@ def _all_told() -> bool:
     cases: list[tuple[dict[Any, Any], Iterable[Callable[[], object]]]] = [
         (values, _changes_of(target, values)),
         (ordered, _changes_of_dict(ordered)),
-        ({}, ()),
+        (empty, _changes_of_dict(empty)),
     ]
     for watched, todo in cases:
-        watch([watched])
+        watch([watched], 0)
         try:
             for change in todo:
                 before = changes()
@@ -177,7 +193,7 @@ def _all_told() -> bool:
                 if changes() == before:
                     return False
         finally:
-            forget([watched])
+            forget([watched], 0)
         before = changes()
         watched["later"] = 1
         if changes() != before:
@@ -190,7 +206,7 @@ def _class_changes_told() -> bool:
     watched = class_dict(cls)
     if type(watched) is not dict:
         return False
-    watch([watched])
+    watch([watched], 0)
     try:
         todo: list[Callable[[], object]] = [
             lambda: setattr(cls, "first", 1), lambda: setattr(cls, "first", 2), lambda: delattr(cls, "first"),
@@ -203,7 +219,7 @@ def _class_changes_told() -> bool:
             if changes() == before:
                 return False
     finally:
-        forget([watched])
+        forget([watched], 0)
     return True
 
 

@@ -21,6 +21,7 @@ from .guard_text import write_guards
 from .holding import Constants
 from .native import USE_NATIVE
 from .text_names import names_in, renamed_in, stored_in
+from .watching import Watch
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
@@ -52,6 +53,7 @@ class Compiled:
 
     call: takes the graph's inputs and returns its outputs; None for a capture without a graph.
     number: names the region in calls of the helpers.  hits: how often it ran, in a list that the text counts in.
+    watch: watches the model, so that most guards need not be asked.
     """
 
     capture: Capture
@@ -59,6 +61,7 @@ class Compiled:
     number: int = field(default_factory=lambda: next(_numbers))
     hits: list[int] = field(default_factory=lambda: [0])
     written: RegionText | None = field(default=None, repr=False)
+    watch: Watch | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ def _write_region(
     if (quick := guards.quick) is not None:
         fetches = [f"{n} = {quick.render(s)}" for n, s in capture.fetches]
         tests.insert(0, _Test([c.text for c in quick.conditions], fetches))
+        region.watch = quick.watch_object
         tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
     taken |= names_in([text for test in tests for text in test.conditions])
     hit, error = _free("hit", taken), _free("error", taken)
@@ -220,8 +224,8 @@ def _guard_lines(tests: Sequence[_Test], hit: str, error: str, raised: str) -> l
         first, *others = test.conditions or ["True"]
         lines += [f"        {word} ({first}", *(f"            and {condition}" for condition in others)]
         lines[-1] += "):"
-        todo = [line for text in (*test.fetches, *test.then) for line in text.splitlines()]
-        lines += [f"            {line}" for line in (*todo, f"{hit} = True")]
+        todo = [line for text in (*test.fetches, f"{hit} = True", *test.then) for line in text.splitlines()]
+        lines += [f"            {line}" for line in todo]
     return [*lines, f"    except Exception as {error}:", f"        {raised}", f"    if {hit}:"]
 
 

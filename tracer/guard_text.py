@@ -19,6 +19,7 @@ from .holding import Constants, held
 from .native import USE_NATIVE
 from .quick_writer import write_quick
 from .sources import Source
+from .watching import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class QuickText:
     render: Callable[[Source], str]
     watch: str
     root: str
+    watch_object: Watch
 
 
 def write_guards(
@@ -69,7 +71,10 @@ def write_guards(
     writer.write_all()
     arguments = writer.arguments()
     found = None if hits is None else write_quick(writer, counting, WRITERS, inputs, [*taken], hits)
-    quick = None if found is None else QuickText(tuple(found.conditions), found.text, found.watch_name, found.root_name)
+    quick = None
+    if found is not None:
+        names = found.watch_name, found.root_name
+        quick = QuickText(tuple(found.conditions), found.text, *names, found.watch)
     return GuardText(tuple(writer.conditions), writer.text, arguments, quick)
 
 

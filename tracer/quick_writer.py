@@ -51,7 +51,8 @@ class QuickWriter(Writer):
         self.write_all()
         if not self._binds_what_is_read():
             return False
-        self.constants.values[self.watch_name] = self._watchable.make_watch(self.known_tensors, hits)
+        self.watch = self._watchable.make_watch(self.known_tensors, hits)
+        self.constants.values[self.watch_name] = self.watch
         return True
 
     def _binds_what_is_read(self) -> bool:

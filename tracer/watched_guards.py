@@ -129,8 +129,8 @@ class Watchable:
             return not is_a(expected, Parts)
         if kind is Kind.EQUALS:
             return _is_unchanging(expected)
-        if kind in (Kind.ALIAS, Kind.NOT_ALIAS):
-            return self.what(expected) is not None
+        if kind in (Kind.ALIAS, Kind.NOT_ALIAS):  # the model is known by its type and dict
+            return self.what(expected) is not None and self.root not in (source, expected)
         if kind in (Kind.TRUTHY, Kind.FALSY):
             return self._covers_truth(source)
         if kind is Kind.LENGTH:
@@ -182,15 +182,18 @@ class _Look:
     """The function that finds what a model is made of, written when it is first needed."""
 
     def __init__(self, watchable: Watchable, tensors: Sequence[Source]) -> None:
-        self._text: str | None = watchable.look_text(tensors)
+        self._text = watchable.look_text(tensors)
         self._function: Any = None
 
     def __call__(self, root: Any) -> watching.Seen:
-        if self._text is not None:
+        if self._function is None:
             scope = {"Seen": watching.Seen, "attribute": watching.attribute}
             exec(compile(self._text, "<what a model is made of>", "exec"), scope)
-            self._function, self._text = scope["look"], None
-        seen: watching.Seen = self._function(root)
+            self._function = scope["look"]
+        try:
+            seen: watching.Seen = self._function(root)
+        except (LookupError, AttributeError) as error:  # another thread is changing it
+            raise watching.CannotWatch("it changes while it is looked at") from error
         return seen
 
 

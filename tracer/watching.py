@@ -12,6 +12,7 @@ model itself holds (`Keeper`), where the garbage collector sees it; text of regi
 from __future__ import annotations
 
 import collections
+import itertools
 import operator
 import os
 import threading
@@ -21,14 +22,16 @@ from typing import Any
 
 import torch
 
-from .dict_events import changes, detach, forget, watch
+from .dict_events import changes, detach, forget, is_watching, watch
 from .holding import class_dict, is_immutable_type, type_dict, type_mro
 from .torch_private import COMPILED_CALL
 
 #: How often in a row it may be begun to watch for a region without much of a use.
 _TRIES = 8
 #: So many calls have to be served to make another try good.
-_MUCH = 64
+_MUCH = 16
+#: So often it may be begun anew because something else that is watched changed.
+_FOREIGN = 64
 
 _PLAIN_DICTS = (dict, collections.OrderedDict)
 _DICT_OF_MODULES = vars(torch.nn.Module)["__dict__"]
@@ -41,6 +44,12 @@ class Keeper:
     def __init__(self, *_: object) -> None:
         self.kept: weakref.WeakKeyDictionary[Watch, Watched] = weakref.WeakKeyDictionary()
 
+    def drop_old(self) -> None:
+        """What is not as it was: so that nothing is held that the model gave away."""
+        for watch_, kept in list(self.kept.items()):
+            if kept.valid != changes():
+                self.kept.pop(watch_, None)
+
 
 class CannotWatch(Exception):
     """Something about this model is so that its guards must be asked every time."""
@@ -50,12 +59,13 @@ class Watched:
     """What is known of one model: it was so when `changes()` gave the number in `valid`."""
 
     __slots__ = (
-        "__weakref__", "bases", "begun", "dicts", "model", "modules", "root_dict", "root_type", "tensors", "thread",
-        "valid",
+        "__weakref__", "bases", "begun", "dicts", "model", "modules", "root_dict", "root_type", "tensors",
+        "thread", "valid", "who",
     )  # fmt: skip
 
     def __init__(self, root: Any, seen: Seen) -> None:
         self.valid: int | None = None
+        self.who = next(_numbers)
         self.root_type, self.root_dict = type(root), root.__dict__
         self.modules = [(module, module.__dict__, type(module)) for module in seen.modules[1:]]
         self.bases = [(cls, type_mro(cls)) for cls in {type(m): None for m in seen.modules}]
@@ -64,12 +74,14 @@ class Watched:
         this = weakref.ref(self)
         self.model = weakref.ref(root, lambda _: None if (watched := this()) is None else watched.let_go())
         detach(seen.modules, _DICT_OF_MODULES)
-        watch(self.dicts)
+        watch(self.dicts, self.who)
         self.begin()
 
     def begin(self) -> None:
         """From now on changes are counted; the guards that this thread asks later are asked of what is counted."""
         self.valid, self.begun, self.thread = None, changes(), threading.get_ident()
+        if not is_watching():
+            raise CannotWatch("the process is about to end")
 
     def confirm(self, seen: Seen) -> bool:
         """All guards were asked since `begin`, and held; the model was made of this just now."""
@@ -95,11 +107,15 @@ class Watched:
         dicts, self.dicts = self.dicts, []
         self.root_dict, self.modules, self.bases, self.tensors = None, [], [], ()
         if dicts:
-            forget(dicts)
+            forget(dicts, self.who)
 
     def __del__(self) -> None:
-        if hasattr(self, "model"):
+        if hasattr(self, "dicts"):
             self.let_go()
+
+    def state(self) -> list[Any]:
+        """Tells another state of the watched dicts, most probably."""
+        return [[*map(id, d.values())] for d in self.dicts]
 
 
 def unchanged(watched: Watched, root: Any) -> bool:
@@ -128,6 +144,9 @@ class Seen:
         for d in self.dicts:
             if type(d) not in _PLAIN_DICTS:
                 raise CannotWatch(f"a {type(d).__qualname__} in the place of a dict")
+
+
+_numbers = itertools.count(1)
 
 
 def _distinct(objects: Sequence[Any]) -> list[Any]:
@@ -176,14 +195,15 @@ class Watch:
     look: finds what a model is made of; it is asked only where the region's guards hold.  hits: the region's.
     """
 
-    __slots__ = ("__weakref__", "_hits", "_hits_before", "_look", "_tries", "on", "watched")
+    __slots__ = ("__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "on", "watched")
 
     def __init__(self, look: Callable[[Any], Seen], hits: list[int]) -> None:
         self.watched: Callable[[], Watched | None] = _nothing
         self.on = True
         self._look = look
         self._hits = hits
-        self._hits_before = self._tries = 0
+        self._hits_before = self._tries = self._foreign = 0
+        self._state: list[Any] | None = None
 
     def saw(self, root: Any) -> None:
         """All guards hold for this model, and they were asked one by one."""
@@ -201,26 +221,55 @@ class Watch:
             _lock.release()
 
     def _saw(self, root: Any, keeper: Keeper) -> None:
-        seen = self._look(root)
+        hits = self._hits[0]
+        served, self._hits_before = hits - self._hits_before, hits
         watched = self.watched()
-        known = watched is not None and watched.root_dict is root.__dict__
-        if watched is not None and known and watched.valid is None and watched.confirm(seen):
-            self._hits_before = self._hits[0]
+        if watched is not None and watched.root_dict is not root.__dict__:
+            watched = None
+        seen = self._look(root)
+        if watched is not None and watched.valid is None and watched.confirm(seen):
+            keeper.drop_old()
             return
-        self._tries = 0 if self._hits[0] - self._hits_before >= _MUCH else self._tries + 1
-        if self._tries > _TRIES:
+        if not self._is_worth_a_try(watched, served):
             self._give_up(keeper)
-        elif watched is not None and known and watched.is_of(seen):
+        elif watched is not None and watched.is_of(seen):
             watched.begin()
         else:
             watched = keeper.kept[self] = Watched(root, seen)
             self.watched = weakref.ref(watched)
+        if watched is not None and self._tries > 1:
+            self._state = watched.state()
+
+    def _is_worth_a_try(self, watched: Watched | None, served: int) -> bool:
+        """Not where the model itself changes all the time. What else is watched and changes is seen to by its own."""
+        if served >= _MUCH:
+            self._tries = self._foreign = 0
+        if self._state is not None and watched is not None and watched.state() == self._state:
+            self._foreign += 1
+        else:
+            self._tries += 1
+        self._state = None
+        return self._tries <= _TRIES and self._foreign <= _FOREIGN
 
     def _give_up(self, keeper: Keeper | None) -> None:
         self.on = False
         self.watched = _nothing
+        self._state = None
         if keeper is not None:
             keeper.kept.pop(self, None)
+            keeper.drop_old()
+
+    def rest(self) -> None:
+        """No region holds where this one might: the model may have changed."""
+        watched = self.watched()
+        model = None if watched is None else watched.model()
+        if model is not None and _lock.acquire(blocking=False):
+            try:
+                keeper = model.__dict__.get(COMPILED_CALL)
+                if isinstance(keeper, Keeper):
+                    keeper.drop_old()
+            finally:
+                _lock.release()
 
 
 def _nothing() -> None:

@@ -154,6 +154,9 @@ class Translator:
             return None
         entry.reached += 1
         self.counters.add("misses")
+        for region in entry.regions:
+            if region.compiled.watch is not None:
+                region.compiled.watch.rest()
         if self._compile(state, entry, slot, arguments) is None:
             self.counters.add("fallbacks")
             return None
