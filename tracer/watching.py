@@ -12,6 +12,7 @@ model itself holds (`Keeper`), where the garbage collector sees it; text of regi
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
 import operator
 import os
@@ -47,7 +48,7 @@ class Keeper:
     def drop_old(self) -> None:
         """What is not as it was: so that nothing is held that the model gave away."""
         for watch_, kept in list(self.kept.items()):
-            if kept.valid != changes():
+            if kept.begun != changes():
                 self.kept.pop(watch_, None)
 
 
@@ -73,6 +74,9 @@ class Watched:
         # The model dies when its last reference goes, although what it holds holds its dict.
         this = weakref.ref(self)
         self.model = weakref.ref(root, lambda _: None if (watched := this()) is None else watched.let_go())
+        _every.add(self)
+        if _drop_old not in gc.callbacks:
+            gc.callbacks.append(_drop_old)
         detach(seen.modules, _DICT_OF_MODULES)
         watch(self.dicts, self.who)
         self.begin()
@@ -89,6 +93,16 @@ class Watched:
             return False
         self.valid = self.begun
         return True
+
+    def waits_for_another(self) -> bool:
+        """Will another thread confirm it?"""
+        return self.valid is None and self.begun == changes() and self.thread != threading.get_ident()
+
+    def drop_old(self) -> None:
+        model = self.model()
+        keeper = None if model is None else model.__dict__.get(COMPILED_CALL)
+        if isinstance(keeper, Keeper):
+            keeper.drop_old()
 
     def is_of(self, seen: Seen) -> bool:
         """Would it be watched just so?"""
@@ -147,6 +161,22 @@ class Seen:
 
 
 _numbers = itertools.count(1)
+_every: weakref.WeakSet[Watched] = weakref.WeakSet()
+
+
+def _drop_old(phase: str, info: object) -> None:
+    """Before garbage is collected, what models gave away is let go."""
+    if phase != "start" or not _lock.acquire(blocking=False):
+        return
+    try:
+        known = list(_every)
+        for watched in known:
+            if watched.begun != changes():
+                watched.drop_old()
+        if not known and _drop_old in gc.callbacks:
+            gc.callbacks.remove(_drop_old)
+    finally:
+        _lock.release()
 
 
 def _distinct(objects: Sequence[Any]) -> list[Any]:
@@ -195,14 +225,16 @@ class Watch:
     look: finds what a model is made of; it is asked only where the region's guards hold.  hits: the region's.
     """
 
-    __slots__ = ("__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "on", "watched")
+    __slots__ = (
+        "__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "_waited", "on", "watched",
+    )  # fmt: skip
 
     def __init__(self, look: Callable[[Any], Seen], hits: list[int]) -> None:
         self.watched: Callable[[], Watched | None] = _nothing
         self.on = True
         self._look = look
         self._hits = hits
-        self._hits_before = self._tries = self._foreign = 0
+        self._hits_before = self._tries = self._foreign = self._waited = 0
         self._state: list[Any] | None = None
 
     def saw(self, root: Any) -> None:
@@ -230,6 +262,10 @@ class Watch:
         if watched is not None and watched.valid is None and watched.confirm(seen):
             keeper.drop_old()
             return
+        if watched is not None and self._waited < _MUCH and watched.waits_for_another() and watched.is_of(seen):
+            self._waited += 1
+            return
+        self._waited = 0
         if not self._is_worth_a_try(watched, served):
             self._give_up(keeper)
         elif watched is not None and watched.is_of(seen):
@@ -262,12 +298,9 @@ class Watch:
     def rest(self) -> None:
         """No region holds where this one might: the model may have changed."""
         watched = self.watched()
-        model = None if watched is None else watched.model()
-        if model is not None and _lock.acquire(blocking=False):
+        if watched is not None and _lock.acquire(blocking=False):
             try:
-                keeper = model.__dict__.get(COMPILED_CALL)
-                if isinstance(keeper, Keeper):
-                    keeper.drop_old()
+                watched.drop_old()
             finally:
                 _lock.release()
 
