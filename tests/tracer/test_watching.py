@@ -19,10 +19,15 @@ import pytest
 import torch
 
 import tracer
+from rewriter.versions import QUICK_INSTANCE_ATTRIBUTES
 from tracer import dict_events, watching
 from tracer.api import runtime
 
-pytestmark = pytest.mark.skipif(not dict_events.AVAILABLE, reason="this Python tells no changes of dicts")
+#: CPython has dict watchers since 3.12. There these tests run, whatever the self-test of `dict_events` says.
+EXPECTED = (
+    sys.version_info >= (3, 12) and sys.implementation.name == "cpython" and os.environ.get("TORCHGRAFT_WATCH") != "0"
+)
+pytestmark = pytest.mark.skipif(not EXPECTED, reason="this Python has no dict watchers")
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +94,10 @@ def warm(model: Any, calls: int = 3) -> Any:
         model(x)
     assert len(watched(model)) == 1
     return model
+
+
+def test_it_is_available() -> None:
+    assert dict_events.AVAILABLE
 
 
 # every change is seen -------------------------------------------------------------------------------------------------
@@ -259,6 +268,8 @@ def test_changes_of_classes_are_seen(how: str, name: str) -> None:
         base, leaf = classes()
         return make(lambda: torch.nn.Sequential(leaf(4, 4), leaf(4, 4))), {"Base": base, "Leaf": leaf}[name]
 
+    if how == "_forward_hooks" and not QUICK_INSTANCE_ATTRIBUTES:
+        pytest.xfail("there hooks are read from the instance's dict, past an attribute of the class, watched or not")
     (plain, plain_class), (model, cls) = program(), program()
     warm(model)
     CLASS_CHANGES[how](plain_class)
