@@ -44,6 +44,11 @@ def installed():
 x = torch.arange(8.0).reshape(2, 4)
 
 
+class Config:
+    def __init__(self) -> None:
+        self.weight = 3.0
+
+
 class Net(torch.nn.Module):
     """A model with a bit of everything that guards look at."""
 
@@ -56,13 +61,16 @@ class Net(torch.nn.Module):
         self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
         self.scale = 2.0
         self.pair = (1, 2.0)
-        self.table = {"factor": 3.0}
+        self.table = {"factor": 3.0, "inner": {"more": 1.0}}
+        self.numbers = [0.5]
+        self.config = Config()
         self.register_buffer("shift", torch.ones(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.norm(torch.relu(self.first(x)))
         x = self.layers(x) * self.scale + self.shift * self.pair[1]
-        return x * self.table["factor"]
+        x = x + self.numbers[0] * self.config.weight
+        return x * self.table["factor"] + self.table["inner"]["more"]
 
 
 class Chain(torch.nn.Module):
@@ -160,6 +168,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "cleared dict": lambda m: vars(m).clear(),
     "tuple": lambda m: setattr(m, "pair", (1, 3.0)),
     "item": lambda m: m.table.__setitem__("factor", 4.0),
+    "item of an item": lambda m: m.table["inner"].__setitem__("more", 4.0),
+    "item of a list": lambda m: m.numbers.__setitem__(0, 4.0),
+    "attribute of an object": lambda m: setattr(m.config, "weight", 4.0),
     "dict": lambda m: setattr(m, "table", {"factor": 4.0}),
     "parameter": lambda m: setattr(m.first, "weight", fresh(m.first)["weight"]),
     "parameter by the dict": lambda m: m.first._parameters.update(fresh(m.first)),
@@ -461,6 +472,25 @@ def test_a_module_that_was_taken_out_dies() -> None:
     assert gone() is None
 
 
+def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -> None:
+    model = warm(make())
+    for _ in range(2):
+        linear, model.first = model.first, torch.nn.Identity()
+        model(x), model(x)
+        model.first = linear
+        model(x), model(x), model(x)
+    gone = weakref.ref(model.first)
+    compilations = tracer.counters()["compilations"]
+    del linear
+    gc.disable()
+    try:
+        model.first = torch.nn.Identity()
+        model(x), model(x)
+        assert gone() is None and tracer.counters()["compilations"] == compilations
+    finally:
+        gc.enable()
+
+
 def test_a_module_that_was_taken_out_dies_without_another_call() -> None:
     model = warm(make())
     gone = weakref.ref(model.layers[1])
@@ -478,11 +508,23 @@ def test_threads_that_share_a_model_do_not_make_it_give_up() -> None:
     model = make()
     tracer.compile(model)
     model(x)
-    for _ in range(12):
-        thread = threading.Thread(target=model, args=(x,))
+    turns = [threading.Semaphore(0) for _ in range(21)]
+
+    def work(number: int) -> None:
+        turns[number].acquire()
+        model(x)
+        turns[number + 1].release()
+        turns[-1].acquire()  # all live to the end, so that no two have one number
+        turns[-1].release()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
+    for thread in threads:
         thread.start()
+    turns[0].release()
+    for thread in threads:
         thread.join()
-    model(x)
+    for _ in range(20):
+        model(x)
     assert watched(model)
 
 
@@ -685,7 +727,6 @@ def test_order_alone_is_not_told_and_not_relied_upon() -> None:
     for _ in range(4):
         model(x)
     for m in (plain, model):
-        m.layers[0].weight = fresh(m.layers[0])["weight"]
         m.layers._modules.move_to_end("0")
     for _ in range(3):
         assert result(model, x) == result(plain, x)
@@ -729,13 +770,14 @@ class Last(torch.nn.Module):
         vars(self)["more"] = 2
 model, x = Last(), torch.ones(2, 4)
 tracer.compile(model)
-def same(value):
-    model.scale = value
+values = [0.5, 1.5, 2.5]
+def same(turn):
+    model.scale = values[turn // 4]
     return torch.equal(model(x), tracer.original(model)(x))
 def early_check():
-    print(all(same(float(turn // 4)) for turn in range(12)))
+    print(all(same(turn) for turn in range(12)))
 def late_check():
-    print(all(same(float(turn // 4)) for turn in range(12)))
+    print(all(same(turn) for turn in range(12)))
 atexit.register(late_check)
 for _ in range(4):
     model(x)

@@ -377,9 +377,13 @@ def why_refused(state: CodeState, entry: EntryState, region: Region, arguments: 
 def _finds_something_gone(error: Exception) -> bool:
     """Is it what a guard raises where an attribute, item, global or the content of a cell was deleted?
 
+    Or where there is no more room: the next call may have some.
+
     A temporary of ours that is not bound, an UnboundLocalError, is not among these.
     """
     if isinstance(error, ValueError):
         return error.args == ("Cell is empty",)
+    if isinstance(error, (RecursionError, MemoryError)):
+        return True
     gone = isinstance(error, (AttributeError, LookupError, ReferenceError, NameError))
     return gone and not isinstance(error, UnboundLocalError)
