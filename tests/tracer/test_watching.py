@@ -494,6 +494,18 @@ def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -
         gc.enable()
 
 
+def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds() -> None:
+    model = warm(make())
+    gone = weakref.ref(model.first)
+    gc.disable()
+    try:
+        model.first = torch.nn.Identity()
+        model(x)
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_a_module_that_was_taken_out_dies_without_another_call() -> None:
     model = warm(make())
     gone = weakref.ref(model.layers[1])
@@ -769,9 +781,9 @@ class Last(torch.nn.Module):
         vars(self)["more"] = 2
 model, x = Last(), torch.ones(2, 4)
 tracer.compile(model)
-values = [0.5, 1.5, 2.5]
+weights = [torch.nn.Parameter(torch.full((4, 4), value)) for value in (0.5, 1.5, 2.5)]
 def same(turn):
-    model.scale = values[turn // 4]
+    model.layers[0].weight = weights[turn // 4]
     return torch.equal(model(x), tracer.original(model)(x))
 def early_check():
     print(all(same(turn) for turn in range(12)))
