@@ -341,7 +341,7 @@ def test_threads_compile_at_the_same_time() -> None:
 @needs_compiler
 @pytest.mark.parametrize("grad", [False, True])
 def test_results_that_inductor_makes_one_are_made_two(grad: bool) -> None:
-    """It leaves out `* 1.0`, of views too, and computes equal expressions once; what is written to one must not show in the other."""
+    """It leaves out `* 1.0`, of views too, and computes equal expressions once: writes to one would show in the other."""
 
     def function(torch: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x * 1.0, x.sin(), x.sin(), x.view(-1), x[:1] * 1.0

@@ -23,11 +23,9 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
     """What a call of the function gives. A break inside names the user's whole stack."""
     code = function.code
     if function.function is not None and DISABLED in vars(function.function):
-        raise GraphBreak("call of a disabled function", function.qualname, "it was marked to run plain")
+        raise GraphBreak("function is disabled", function.qualname)
     if code.co_flags & _ASYNCHRONOUS:
-        raise GraphBreak(
-            "call of an asynchronous function", function.qualname, "await it outside of the compiled function"
-        )
+        raise GraphBreak("coroutine is suspended or called", function.qualname)
     frame = Frame(ctx, code, ctx.namespace(function.globals))
     frame.function = function
     frame.locals = bind_arguments(ctx, function, args, kwargs)
@@ -57,7 +55,7 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
     frame: Frame = generator.frame
     fresh = frame.is_fresh(generator.content)
     if fresh and not (isinstance(sent, ConstantValue) and sent.value is None):
-        raise GraphBreak("send() to a generator that was not started", str(generator), "")
+        raise GraphBreak("Python raises or warns here", f"send() to {generator}, which was not started")
     if frame in ctx.frames:
         ctx.raise_(ValueError("generator already executing"))
     frame.restore(generator.content)
@@ -69,7 +67,7 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         result = run(ctx, frame)
     except Raised as raised:
         if isinstance(raised.value, Value) and raised.value.python_type(ctx) is StopIteration:
-            raise GraphBreak("generator raised StopIteration", str(generator), "") from None
+            raise GraphBreak("Python raises or warns here", f"{generator} raised StopIteration") from None
         raise
     if frame.yielded:
         ctx.change(generator, frame.save())

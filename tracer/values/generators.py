@@ -47,7 +47,7 @@ class GeneratorValue(MethodsByName, Mutable):
 
     def method_close(self, ctx: Context) -> Value:
         if self.content is not None and self.holds_finally():
-            raise GraphBreak("close() of a generator with handlers", str(self), "")
+            raise GraphBreak("generator is left inside try or with", str(self))
         ctx.change(self, None)
         return constant(None)
 

@@ -12,7 +12,7 @@ from ..frame import Frame, handles, refuses
 @handles("YIELD_VALUE")
 def yield_value(frame: Frame, ins: Instruction) -> Value:
     if frame is frame.ctx.frames[0]:
-        raise GraphBreak("yield", "a generator hands out a value", "the regions between yields are compiled")
+        raise GraphBreak("yield hands out a value")
     frame.yielded = True
     return frame.pop()
 
@@ -38,6 +38,6 @@ def send(frame: Frame, ins: Instruction) -> None:
 
 
 refuses(
-    "asynchronous code is captured around, not in",
+    "coroutine is suspended or called",
     "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "END_SEND", "ASYNC_GEN_WRAP",
 )  # fmt: skip
