@@ -49,6 +49,7 @@ class QuickWriter(Writer):
             return False
         self.watch_name = self.constants.reserve("k_watch", None)
         self.write_all()
+        self._bind_inputs()
         if not self._binds_what_is_read():
             return False
         self.watch = self._watchable.make_watch(self.known_tensors, hits)
@@ -59,13 +60,30 @@ class QuickWriter(Writer):
         """Does the region's body find its inputs, whichever conditions were asked?"""
         wanted, numbers = self._full.arguments(), self.bound()
         full = self._full.bound()
-        read = {number for source in self._input_sources for number in self._numbers_in(source)}
+        read = {self.number(source) for source in self._read()}
         return self.arguments() == wanted and all(numbers.get(n) == full[n] for n in read if n in full)
 
-    def _numbers_in(self, source: Source) -> list[int]:
-        if self._tuple is not None and self.number(source) in self._tuple[1]:
-            return []
-        return [self.number(source), *(n for base in source.bases() for n in self._numbers_in(base))]
+    def _bind_inputs(self) -> None:
+        """Temporaries that the body reads, and that only conditions bind which are left out here."""
+        self._current = ()
+        for source in self._read():
+            number = self.number(source)
+            if number in self._full.bound() and number not in self._bound:
+                self.add(f"[{self.text(source)}]")  # true, whatever it is
+
+    def _read(self) -> list[Source]:
+        """The inputs that are not in the tuple, and what they are fetched from, that first."""
+        found: list[Source] = []
+
+        def visit(source: Source) -> None:
+            if self._tuple is None or self.number(source) not in self._tuple[1]:
+                for base in source.bases():
+                    visit(base)
+                found.append(source)
+
+        for source in self._input_sources:
+            visit(source)
+        return found
 
     def before_fetching(self) -> None:
         root = self._watchable.root

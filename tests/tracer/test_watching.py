@@ -231,7 +231,7 @@ def test_changes_are_seen_again(how: str) -> None:
     plain, model = make(), warm(make())
     for number in range(3):
         for m in (plain, model):
-            m.scale = 10.0 + number
+            m.first._parameters.update(fresh(m.first, 1.5 + number))
         model(x), model(x)
         assert watched(model)
     CHANGES[how](plain)
@@ -372,11 +372,11 @@ def test_threads_that_change_and_call() -> None:
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_change_in_a_forked_child() -> None:
     plain, model = make(), warm(make())
-    plain.scale = 9.0
+    plain.first._parameters.update(fresh(plain.first))
     expected = result(plain, x)
     child = os.fork()
     if child == 0:
-        model.scale = 9.0
+        model.first._parameters.update(fresh(model.first))
         right = result(model, x) == expected and result(model, x) == expected and result(model, x) == expected
         os._exit(0 if right and watched(model) else 1)
     assert os.waitpid(child, 0)[1] == 0
@@ -610,11 +610,21 @@ def test_a_model_that_writes_at_each_call() -> None:
 
 def test_what_changes_now_and_then_stays_watched() -> None:
     model = warm(make())
-    for turn in range(40):
-        model.scale = float(turn % 2)
+    for _ in range(40):
+        model.first._parameters.update(fresh(model.first, 1.01))
         for _ in range(40):
             model(x)
         assert watched(model)
+
+
+def test_a_number_that_becomes_an_input() -> None:
+    plain, model = make(), make()
+    tracer.compile(model)
+    for turn in range(5):
+        for m in (plain, model):
+            m.scale = 1.5 + turn
+        for _ in range(4):
+            assert result(model, x) == result(plain, x)
 
 
 class Strange(dict):  # type: ignore[type-arg]
