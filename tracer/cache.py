@@ -259,7 +259,7 @@ class CodeState:
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.errors: list[str] = []
-        self.family = Family()
+        self.family = Family(self)
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
@@ -346,9 +346,9 @@ class CodeState:
         self.grafted = self.scouting = None
         self.breaks.clear()
         self.errors.clear()
+        self.family.drop(self)
 
 
-@dataclass(eq=False)
 class Family:
     """The private copies of callees that one compile has made: one for each function, shared by all levels of calls.
 
@@ -356,22 +356,31 @@ class Family:
     whole family's regions are dropped with its root.
     """
 
-    copies: dict[int, tuple[weakref.ref[FunctionType], weakref.ref[FunctionType]]] = field(default_factory=dict)
+    def __init__(self, root: CodeState) -> None:
+        self._root = weakref.ref(root)
+        self.states: list[weakref.ref[CodeState]] = []
+        #: by the identity of a function, or of a closure's code: that, and its copy or what makes its copies
+        self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
 
-    def copy_of(self, function: FunctionType, make: Callable[[], FunctionType]) -> FunctionType:
-        found = self.copies.get(id(function))
-        if found is not None and found[0]() is function:
-            copy = found[1]()
-            if copy is not None:
-                return copy
-        copy = make()
-        self.copies[id(function)] = weakref.ref(function), weakref.ref(copy)
-        return copy
+    def find(self, original: object) -> Any:
+        found = self._copies.get(id(original))
+        return None if found is None or found[0]() is not original else found[1]()
 
+    def keep(self, original: object, copy: object) -> None:
+        self._copies[id(original)] = weakref.ref(original), weakref.ref(copy)
 
-    def live(self) -> list[FunctionType]:
-        copies = (copy() for _, copy in list(self.copies.values()))
-        return [copy for copy in copies if copy is not None]
+    def live(self) -> list[CodeState]:
+        found = (state() for state in self.states)
+        return [state for state in found if state is not None and state.entries]
+
+    def drop(self, root: CodeState) -> None:
+        """The root goes: so does all that was made for it."""
+        if self._root() is root:
+            states, self.states = self.states, []
+            for reference in states:
+                state = reference()
+                if state is not None:
+                    state.drop_regions()
 
 
 @dataclass

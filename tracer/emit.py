@@ -20,6 +20,8 @@ from .guard_sources import weakened
 from .guard_text import write_guards
 from .holding import Constants
 from .native import USE_NATIVE
+from .sources import Call as SourceCall
+from .sources import Param, Source
 from .text_names import names_in, renamed_in, stored_in
 from .watching import Watch
 
@@ -176,19 +178,22 @@ def _write_region(
         constants.preset(name, value)
     used = names_in([*capture.setup, *capture.effects, *capture.exit.values])
     taken = {*parameters, *used, *capture.outputs, *(name for name, _ in capture.fetches)}
+    inputs, made = _inputs(capture, taken) if region.call is not None else ((), ())
+    all_fetches = (*capture.fetches, *made)
+    taken |= {name for name, _ in made}
     guards = write_guards(
         capture.guards,
         constants,
-        fetched=[source for _, source in capture.fetches],
-        inputs=capture.inputs if region.call is not None else (),
+        fetched=[source for _, source in all_fetches],
+        inputs=inputs,
         taken=taken,
         original_code=original_code,
         native=native,
         hits=region.hits,
     )
-    tests = [_Test([c.text for c in guards.conditions], [f"{n} = {guards.render(s)}" for n, s in capture.fetches])]
+    tests = [_Test([c.text for c in guards.conditions], [f"{n} = {guards.render(s)}" for n, s in all_fetches])]
     if (quick := guards.quick) is not None:
-        fetches = [f"{n} = {quick.render(s)}" for n, s in capture.fetches]
+        fetches = [f"{n} = {quick.render(s)}" for n, s in all_fetches]
         tests.insert(0, _Test([c.text for c in quick.conditions], fetches))
         region.watch = quick.watch_object
         tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
@@ -207,6 +212,14 @@ def _write_region(
     return RegionText(
         tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct)
     )
+
+
+def _inputs(capture: Capture, taken: Collection[str]) -> tuple[tuple[Source, ...], tuple[tuple[str, Source], ...]]:
+    """The graph's inputs, and what is fetched for it beside: tensors made of numbers, which may raise."""
+    names = (name for n in itertools.count() if (name := f"v{n}") not in taken)
+    made = {source: next(names) for source in capture.inputs if type(source) is SourceCall}
+    inputs = tuple(Param(made[source]) if source in made else source for source in capture.inputs)
+    return inputs, tuple((name, source) for source, name in made.items())
 
 
 def _direct_exit(capture: Capture, constants: Constants, name: str) -> list[str]:

@@ -12,7 +12,7 @@ import weakref
 import pytest
 
 from rewriter.graft import graft
-from tracer.cache import CodeState, Counters, EntryState, Family, Helper, Registry
+from tracer.cache import CodeState, Counters, EntryState, Helper, Registry
 from tracer.config import Options
 from tracer.originals import is_grafted, original_code, plain_copy
 
@@ -200,19 +200,28 @@ class TestLifetime:
 
 
 class TestFamily:
-    def test_one_copy_for_a_function_as_long_as_it_is_held(self):
-        family, function = Family(), fresh_function()
-        made = []
-
-        def make():
-            made.append(1)
-            return plain_copy(function, own_code=True)
-
-        copy = family.copy_of(function, make)
-        assert family.copy_of(function, make) is copy and len(made) == 1
+    def test_copies_are_held_weakly(self):
+        registry, function = Registry(), fresh_function()
+        state = adopt(registry, function)
+        family, copy = state.family, plain_copy(function, own_code=True)
+        assert family.find(function) is None
+        family.keep(function, copy)
+        assert family.find(function) is copy
         del copy
         gc.collect()
-        assert family.copy_of(function, make) is not function and len(made) == 2
+        assert family.find(function) is None
+
+    def test_it_goes_with_its_root(self):
+        registry, function, other = Registry(), fresh_function(), fresh_function()
+        root, inner = adopt(registry, function), adopt(registry, other)
+        inner.family = root.family
+        root.family.states.append(weakref.ref(inner))
+        assert root.family.live() == [inner]
+        inner.drop_regions()
+        assert root.entries
+        inner.entries[0] = root.entries[next(iter(root.entries))]
+        root.drop_regions()
+        assert not inner.entries
 
 
 class TestHelper:

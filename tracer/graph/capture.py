@@ -43,6 +43,17 @@ class Callee:
     function: FunctionType
 
 
+@dataclass(frozen=True, eq=False)
+class ClosureCallee:
+    """A constant that stands for a function which is given a function object with this code, and gives its private copy.
+
+    For callees that are another object at each call: closures, and what the region makes itself.
+    """
+
+    code: CodeType
+    globals: dict[str, Any] = field(repr=False)
+
+
 @dataclass(frozen=True)
 class Request:
     """What one capture is asked: an entry, the live objects its slot was given, and what is known already.

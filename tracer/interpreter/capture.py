@@ -19,7 +19,7 @@ from rewriter.region import KEEP, UNBOUND
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
 from ..global_state import GlobalState
-from ..graph.capture import Callee, Capture, Exit, Request
+from ..graph.capture import Callee, Capture, ClosureCallee, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Kind
 from ..sources import Call, Param, Source
@@ -27,8 +27,9 @@ from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
-from ..values.functions import BoundMethod, FunctionValue
+from ..values.functions import BoundMethod, FunctionValue, PartialValue
 from ..values.modules import ModuleValue
+from ..values.objects import ObjectValue
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
@@ -39,6 +40,10 @@ assert opcodes and families
 
 #: how often one capture may begin anew before it is given up
 MAX_ATTEMPTS = 50
+#: The original bytecode goes on at these, and the user need not know: a loop that runs for real, the end of `except*`.
+QUIET = frozenset(
+    [("FOR_ITER", "iterator from outside is advanced"), ("PREP_RERAISE_STAR", "exception group is handled")]
+)
 CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
 
 
@@ -166,8 +171,9 @@ class Attempt:
                     return self._land(mark, None)
             except GraphBreak as graph_break:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
-                if instruction.opname == "FOR_ITER" and len(graph_break.stack) == 1 and not self.request.fullgraph:
-                    return self._land(mark, None)  # the loop runs for real: nothing that the user need know
+                told = self.request.fullgraph or len(graph_break.stack) > 1
+                if not told and (instruction.opname, graph_break.title) in QUIET:
+                    return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
                 return self._end(mark, self._raises(error), as_operator_failure(error))
@@ -217,7 +223,7 @@ class Attempt:
         try:
             self.ctx.rollback(mark.context)
         except CannotUndo:
-            graph_break = graph_break or GraphBreak("loop runs for real", "", "")
+            graph_break = graph_break or GraphBreak("operation is not supported", "the region cannot end in front of a loop")
             raise Restart(mark.index, graph_break) from graph_break
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
@@ -251,15 +257,21 @@ class Attempt:
         if isinstance(value, NullValue):
             return None
         value = self.ctx.real(value)
-        if isinstance(value, FunctionValue) and value.function is not None:
+        if isinstance(value, FunctionValue):
             return CalleeValue(value)
         if isinstance(value, BoundMethod):
             function = self._private(value.function)
             return None if function is None else BoundMethod(function, value.receiver)
+        if isinstance(value, PartialValue):
+            function = self._private(value.function)
+            return None if function is None else PartialValue(function, value.args, value.kwargs)
         if isinstance(value, ModuleValue):
             wrapped = self.ctx.wrap(torch.nn.Module.__call__, self.ctx.hold(torch.nn.Module.__call__, "module_call"))
             function = self._private(wrapped) if value.is_plainly_called(self.ctx) else None
             return None if function is None else BoundMethod(function, value)
+        if isinstance(value, ObjectValue):
+            method = value.special(self.ctx, "__call__")
+            return None if method is None else self._private(method)
         return None
 
     def _finish(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
@@ -343,8 +355,9 @@ class Attempt:
         """Where something from outside is changed, what must not be the same object, or overlap with it."""
         ctx = self.ctx
         if graph.mutates_inputs:
-            examples = dict(zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True))
-            ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, examples)
+            examples = zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True)
+            given = {source: tensor for source, tensor in examples if source not in ctx.number_inputs}
+            ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, given)
         if graph.operators or ctx.asked_state or ctx.relies_on_no_grad:
             whole = graph.records_autograd or ctx.asked_state
             ctx.guards.add(Kind.STATE, NOWHERE, self.state if whole else self.state.without_autograd())
@@ -395,13 +408,12 @@ class CalleeValue(Value):
         self.original = original
 
     def reconstruct(self, out: ExitWriter) -> str:
-        function = self.original.function
-        assert function is not None
-        source: Source | None = self.original.source
-        if function.__closure__ and source is not None:
-            # made anew at each call of its parent: another function object each time, which keeps its own cells
-            return out.text(self.original)
-        return out.hold(Callee(function), f"callee_{function.__name__}")
+        original = self.original
+        function = original.function
+        if function is not None and not (function.__closure__ and original.source is not None):
+            return out.hold(Callee(function), f"callee_{function.__name__}")
+        maker = out.hold(ClosureCallee(original.code, original.globals), f"callee_{original.code.co_name}")
+        return f"{maker}({out.text(original)})"
 
 
 __all__ = ["Attempt", "GraphBreak", "capture"]

@@ -110,8 +110,8 @@ def report_on(state: CodeState, result: Any, registry: Registry, *, callees: boo
     """What is there now. The private copies of one compile are listed with its root, once each."""
     entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
     breaks = [BreakReport.of(record) for record in state.breaks.values()]
-    copies = map(registry.state_of, state.family.live()) if callees else ()
-    inner = [report_on(c, None, registry, callees=False) for c in copies if c is not None and c is not state]
+    copies = state.family.live() if callees else ()
+    inner = [report_on(copy, None, registry, callees=False) for copy in copies if copy is not state]
     return Report(
         state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors), tuple(inner)
     )

@@ -68,11 +68,11 @@ class Grafter:
     def first_graft(self, state: CodeState) -> None:
         """The first graft of a state: an entry at the start, or where the state wants its first one.
 
-        A function that may run for long gets entries and landings in all of its loops at once.
+        Mostly it has entries and landings everywhere, so that the very first call goes on compiled behind a break.
         """
         decoded = state.decoded
-        entries, landings = running_places(decoded) if state.start is None else (set(), set())
-        if entries:
+        entries, landings = running_places(decoded)
+        if landings:
             state.scouting = Scouting(state, decoded, entries | {state.first}, landings)
         entry = self._enter(state, decoded, state.first)
         self.write(state, entry)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from types import FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from .. import backends, emit
 from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings
-from ..graph.capture import Callee, Capture, Request
+from ..graph.capture import Callee, Capture, ClosureCallee, Request
 from ..originals import original_code, plain_copy
+from .closures import PrivateClosures
 from .places import changing_parameters, code_of
 
 
@@ -64,7 +66,7 @@ class Maker:
             chosen = self._backend(state)
             call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
         constants = {
-            name: self._private_copy(state, value) if isinstance(value, Callee) else value
+            name: self._private(state, value) if isinstance(value, (Callee, ClosureCallee)) else value
             for name, value in captured.constants.items()
         }
         compiled = emit.Compiled(dataclasses.replace(captured, constants=constants), call)
@@ -83,16 +85,33 @@ class Maker:
             dynamic=self._dynamic(state),
         )
 
-    def _private_copy(self, state: CodeState, callee: Callee) -> FunctionType:
+    def _private(self, state: CodeState, callee: Callee | ClosureCallee) -> FunctionType | PrivateClosures:
         """The callee's copy for this compile: nobody else calls it, so it may be grafted."""
-
-        def make() -> FunctionType:
-            copy = plain_copy(callee.function, own_code=True)
-            options = dataclasses.replace(state.options, fullgraph=False)
-            inner = self.registry.create(copy.__code__, copy.__globals__, options, "callee")
-            inner.family = state.family
-            inner.add(copy)
-            self._adopt_copy(inner, copy)
+        family = state.family
+        if isinstance(callee, Callee):
+            function = callee.function
+            copy = family.find(function)
+            if copy is None:
+                copy = plain_copy(function, own_code=True)
+                self._adopt(state, copy)
+                family.keep(function, copy)
             return copy
+        closures = family.find(callee.code)
+        if closures is None:
+            first = FunctionType(callee.code.replace(), callee.globals, closure=_empty_cells(callee.code))
+            closures = PrivateClosures(self._adopt(state, first), callee.code)
+            family.keep(callee.code, closures)
+        return closures
 
-        return state.family.copy_of(callee.function, make)
+    def _adopt(self, state: CodeState, copy: FunctionType) -> CodeState:
+        options = dataclasses.replace(state.options, fullgraph=False)
+        inner = self.registry.create(copy.__code__, copy.__globals__, options, "callee")
+        inner.family = state.family
+        inner.family.states.append(weakref.ref(inner))
+        inner.add(copy)
+        self._adopt_copy(inner, copy)
+        return inner
+
+
+def _empty_cells(code: CodeType) -> tuple[CellType, ...]:
+    return tuple(CellType() for _ in code.co_freevars)

@@ -13,19 +13,28 @@ from rewriter.layouts import enterable, wide_landable
 from rewriter.loops import loops, loops_around
 from rewriter.region import EntryLayout
 
-from ..graph.capture import Callee, Capture
+from ..graph.capture import Callee, Capture, ClosureCallee
 from ..originals import original_code
 
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+#: A function of more units than this is long. Landings everywhere cost some 0.2 ms for each unit.
+LONG = 150
 #: A capture never breaks at these, or so seldom that a frame which is running may go without a landing there.
 PLAIN = frozenset(
     "NOP POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "
     "STORE_DEREF LOAD_GLOBAL MAKE_CELL BUILD_TUPLE BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_STRING LIST_APPEND "
-    "LIST_EXTEND MAP_ADD IS_OP UNARY_NOT MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE PUSH_EXC_INFO POP_EXCEPT RERAISE "
+    "LIST_EXTEND MAP_ADD IS_OP UNARY_NOT MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE PUSH_EXC_INFO RERAISE "
     "BINARY_OP COMPARE_OP LOAD_ATTR UNPACK_SEQUENCE".split()
 )
-#: What only goes on elsewhere: no capture begins there.
-PASSED = frozenset(["JUMP", "FOR_ITER"])
+#: What CPython itself puts into handlers, to forget an exception's name or to restore a comprehension's variables.
+CLEANING_UP = frozenset(
+    "PUSH_EXC_INFO POP_EXCEPT COPY SWAP POP_TOP LOAD_CONST STORE_FAST DELETE_FAST STORE_DEREF DELETE_DEREF LIST_APPEND "
+    "NOP".split()
+)
+#: What only goes on elsewhere, or always breaks: no capture begins there.
+PASSED = frozenset(
+    ["JUMP", "FOR_ITER", "PREP_RERAISE_STAR", "WITH_EXCEPT_START", "RERAISE", "CLEANUP_THROW", "END_ASYNC_FOR"]
+)
 
 
 def successors(decoded: Decoded, index: int) -> list[int]:
@@ -46,9 +55,17 @@ def successors(decoded: Decoded, index: int) -> list[int]:
 def handlers(decoded: Decoded, index: int) -> list[int]:
     """Where execution goes if this instruction raises, and the function doesn't end."""
     handler = decoded.handler_at(index)
-    if handler is None or decoded.instructions[handler.target].opname == "STOPITERATION_ERROR":
-        return []
-    return [handler.target]
+    return [] if handler is None or _only_cleans_up(decoded, handler.target) else [handler.target]
+
+
+def _only_cleans_up(decoded: Decoded, start: int) -> bool:
+    """Is it a handler without code of the user's, which raises again what came?"""
+    for instruction in decoded.instructions[start : start + 16]:
+        if instruction.opname in ("RERAISE", "PREP_RERAISE_STAR", "STOPITERATION_ERROR"):
+            return True
+        if instruction.opname not in CLEANING_UP:
+            return False
+    return False
 
 
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
@@ -99,13 +116,13 @@ def behind_break(decoded: Decoded, index: int) -> list[int]:
 
 
 def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
-    """Entries and landings for a frame that may run for long: one with a loop, or of a generator.
+    """Entries and landings for the first call of a function, wherever it may break.
 
-    Such a frame keeps its code object, so these must be there before anything is known of what breaks. Both empty
-    where there is no loop and nothing that suspends.
+    A frame keeps its code object, so these must be there before anything is known of what breaks. None, two empty sets,
+    for a long function without loops: there they cost more than is lost when its first call runs plain behind a break.
     """
     heads = {loop.head for loop in loops(decoded)}
-    if not heads and not decoded.code.co_flags & SUSPENDS:
+    if not heads and not decoded.code.co_flags & SUSPENDS and len(decoded.unit_starts()) > LONG:
         return set(), set()
     last = {i.unit: i.opname for i in decoded.instructions if decoded.stack_at(i.unit) is not None}  # of each unit
     breaking = {unit for unit in last if last[unit] not in PLAIN}
@@ -140,7 +157,9 @@ def take_arguments(frame: FrameType, names: Iterable[str]) -> tuple[Any, ...] | 
 
 def is_worth_it(captured: Capture) -> bool:
     """Does a region do what the original bytecode doesn't do as fast? A private callee has regions of its own."""
-    return captured.graph is not None or any(isinstance(value, Callee) for value in captured.constants.values())
+    return captured.graph is not None or any(
+        isinstance(value, (Callee, ClosureCallee)) for value in captured.constants.values()
+    )
 
 
 def code_of(function: FunctionType) -> CodeType:

@@ -1,0 +1,190 @@
+"""Callees that break: the caller breaks at that call only, and the callee is compiled around its break, for it alone."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import tracer
+from tests.support import CountingBackend
+from tracer.api import is_grafted
+
+x = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    tracer.install(backend="eager")
+    tracer.reset()
+    yield
+    tracer.uninstall()
+
+
+def pause() -> None:
+    print(end="")
+
+
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) * 1.5
+
+    return wrapper
+
+
+@decorated
+def wrapped(a: Any) -> Any:
+    a = a + 1
+    print(end="")
+    return a * 3
+
+
+def made(scale: Any) -> Callable[..., Any]:
+    def inner(a: Any, k: Any = 2) -> Any:
+        a = a * scale
+        print(end="")
+        return a + k
+
+    return inner
+
+
+class Scaled:
+    def __init__(self, by: Any) -> None:
+        self.by = by
+
+    def __call__(self, a: Any) -> Any:
+        a = a * self.by
+        print(end="")
+        return a.sin()
+
+    def method(self, a: Any) -> Any:
+        a = a - self.by
+        print(end="")
+        return a.cos()
+
+    @classmethod
+    def of_class(cls, a: Any) -> Any:
+        a = a * 2
+        print(end="")
+        return a + 1
+
+    @staticmethod
+    def of_nobody(a: Any) -> Any:
+        a = a * 4
+        print(end="")
+        return a + 1
+
+
+def recursive(a: Any, n: int) -> Any:
+    a = a * 2
+    print(end="")
+    return recursive(a + 1, n - 1) if n else a
+
+
+def items(a: Any, n: int) -> Iterator[Any]:
+    for _ in range(n):
+        a = a * 2
+        print(end="")
+        yield a + 1
+
+
+SCALED = Scaled(torch.ones(3))
+FROM_OUTSIDE = made(torch.ones(3) * 4)
+PARTIAL = functools.partial(made(torch.ones(3)), k=torch.ones(3))
+#: each with how many graph calls one call of it makes
+PROGRAMS: list[tuple[str, Callable[..., Any], int]] = [
+    ("decorated function", lambda a: wrapped(a) + 1, 4),
+    ("closure made in the region", lambda a: made(3.0)(a) + 1, 3),
+    ("closure from outside", lambda a: FROM_OUTSIDE(a) + 1, 3),
+    ("callable object", lambda a: SCALED(a) + 1, 3),
+    ("method", lambda a: SCALED.method(a) + 1, 3),
+    ("class method", lambda a: SCALED.of_class(a) + 1, 3),
+    ("static method", lambda a: SCALED.of_nobody(a) + 1, 3),
+    ("partial", lambda a: PARTIAL(a) + 1, 3),
+    ("recursion", lambda a: recursive(a, 3) + 1, 8),
+    ("lambda", lambda a: (lambda b: (b * 2, print(end=""), b * 3)[2])(a) + 1, 3),
+    ("closures of one parent", lambda a: sum([made(float(i))(a) for i in range(3)]), 7),
+    ("generator", lambda a: sum(list(items(a, 3))), 7),
+]
+
+
+@pytest.mark.parametrize("name, program, count", PROGRAMS, ids=[name for name, _, _ in PROGRAMS])
+def test_it_is_compiled_around_its_break(name: str, program: Callable[..., Any], count: int) -> None:
+    backend = CountingBackend()
+    compiled = tracer.compile(program, backend=backend, inplace=False)
+    expected = program(x)
+    for _ in range(4):
+        before = backend.calls
+        assert torch.equal(compiled(x), expected)
+        assert backend.calls - before == count
+    compiled_graphs = backend.frame_count
+    assert compiled_graphs <= count
+    for _ in range(3):
+        compiled(x)
+    assert backend.frame_count == compiled_graphs
+
+
+def test_nobody_else_runs_it_compiled() -> None:
+    """Another caller, another instance, and the function itself, run as they did."""
+    backend = CountingBackend()
+    compiled = tracer.compile(lambda a: SCALED.method(wrapped(a)), backend=backend)
+    for _ in range(3):
+        compiled(x)
+    calls = backend.calls
+    assert torch.equal(wrapped(x), (x + 1) * 3 * 1.5)
+    SCALED.method(x), Scaled(2).method(x), FROM_OUTSIDE(x)
+    assert backend.calls == calls
+    assert not any(map(is_grafted, (Scaled.method, wrapped, wrapped.__wrapped__)))  # type: ignore[attr-defined]
+
+
+def test_two_compiles_have_copies_of_their_own() -> None:
+    first, second = CountingBackend(), CountingBackend()
+    one = tracer.compile(lambda a: wrapped(a) + 1, backend=first)
+    two = tracer.compile(lambda a: wrapped(a) + 2, backend=second)
+    assert torch.equal(one(x), wrapped(x) + 1) and torch.equal(two(x), wrapped(x) + 2)
+    assert (first.calls, second.calls) == (4, 4)
+
+
+def test_closures_made_at_each_call_are_compiled_once() -> None:
+    backend = CountingBackend()
+
+    @tracer.compile(backend=backend)
+    def f(a: Any, scale: Any) -> Any:
+        return made(scale)(a) + 1
+
+    for i in range(5):
+        scale = torch.full((3,), float(i))
+        assert torch.equal(f(x, scale), x * scale + 2 + 1)
+    assert backend.frame_count == 3 and backend.calls == 15
+
+
+def test_a_copy_of_a_closure_keeps_its_cells_and_nothing_else_alive() -> None:
+    class Big:
+        pass
+
+    def f(a: Any) -> Any:
+        big = Big()
+        seen.append(weakref.ref(big))
+
+        def inner() -> Any:
+            nonlocal a
+            a = a * 2
+            print(end="")
+            a = a + 1
+            return big
+
+        inner()
+        return a
+
+    seen: list[Any] = []
+    compiled = tracer.compile(f, inplace=False)
+    for _ in range(3):
+        assert torch.equal(compiled(x), x * 2 + 1)
+    gc.collect()
+    assert [ref() for ref in seen] == [None] * 3
