@@ -24,8 +24,10 @@ LAYERS = [
     "rewriter",
     "tracer.breaks",
     "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals",
-    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells",
-    "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text",
+    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
+    " tracer.dict_events tracer.watching",
+    "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text"
+    " tracer.watched_guards tracer.quick_writer",
     "tracer.graph",
     "tracer.values",
     "tracer.interpreter",

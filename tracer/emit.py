@@ -23,6 +23,7 @@ from .native import USE_NATIVE
 from .sources import Call as SourceCall
 from .sources import Param, Source
 from .text_names import names_in, renamed_in, stored_in
+from .watching import Watch
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
@@ -54,6 +55,7 @@ class Compiled:
 
     call: takes the graph's inputs and returns its outputs; None for a capture without a graph.
     number: names the region in calls of the helpers.  hits: how often it ran, in a list that the text counts in.
+    watch: watches the model, so that most guards need not be asked.
     """
 
     capture: Capture
@@ -61,6 +63,7 @@ class Compiled:
     number: int = field(default_factory=lambda: next(_numbers))
     hits: list[int] = field(default_factory=lambda: [0])
     written: RegionText | None = field(default=None, repr=False)
+    watch: Watch | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +189,18 @@ def _write_region(
         taken=taken,
         original_code=original_code,
         native=native,
+        hits=region.hits,
     )
-    conditions = [condition.text for condition in guards.conditions]
-    taken |= names_in(conditions)
+    tests = [_Test([c.text for c in guards.conditions], [f"{n} = {guards.render(s)}" for n, s in all_fetches])]
+    if (quick := guards.quick) is not None:
+        fetches = [f"{n} = {quick.render(s)}" for n, s in all_fetches]
+        tests.insert(0, _Test([c.text for c in quick.conditions], fetches))
+        region.watch = quick.watch_object
+        tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
+    taken |= names_in([text for test in tests for text in test.conditions])
     hit, error = _free("hit", taken), _free("error", taken)
-    fetches = [f"{name} = {guards.render(source)}" for name, source in all_fetches]
     raised = constants.reserve("k_raised", _Helper("k_raised"))
-    lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
+    lines = _guard_lines(tests, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
     values = ", ".join((str(capture.exit.landing), *capture.exit.values))
     exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
@@ -225,23 +233,30 @@ def _direct_exit(capture: Capture, constants: Constants, name: str) -> list[str]
     return [f"{name} = {value}", f"return {none} if {name} is None else {name}"]
 
 
-def _guard_lines(conditions: Sequence[str], fetches: Sequence[str], hit: str, error: str, raised: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One way to find out that a region may run.
+
+    fetches: what is fetched once its conditions hold; raising there is a miss.  then: what is done behind that.
+    """
+
+    conditions: Sequence[str]
+    fetches: Sequence[str]
+    then: list[str] = field(default_factory=list)
+
+
+def _guard_lines(tests: Sequence[_Test], hit: str, error: str, raised: str) -> list[str]:
     """A guard or fetch that raises is a miss of this region; entering the `try` costs nothing."""
-    if not conditions and not fetches:
+    if not any(test.conditions or test.fetches for test in tests):
         return ["    if True:"]
-    first, *others = conditions or ["True"]
-    test = [f"        if ({first}", *(f"            and {condition}" for condition in others)]
-    test[-1] += "):"
-    test += [f"            {fetch}" for fetch in fetches]
-    return [
-        f"    {hit} = False",
-        "    try:",
-        *test,
-        f"            {hit} = True",
-        f"    except Exception as {error}:",
-        f"        {raised}",
-        f"    if {hit}:",
-    ]
+    lines = [f"    {hit} = False", "    try:"]
+    for word, test in zip(itertools.chain(["if"], itertools.repeat("elif")), tests, strict=False):
+        first, *others = test.conditions or ["True"]
+        lines += [f"        {word} ({first}", *(f"            and {condition}" for condition in others)]
+        lines[-1] += "):"
+        todo = [line for text in (*test.fetches, f"{hit} = True", *test.then) for line in text.splitlines()]
+        lines += [f"            {line}" for line in todo]
+    return [*lines, f"    except Exception as {error}:", f"        {raised}", f"    if {hit}:"]
 
 
 def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:

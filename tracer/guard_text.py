@@ -6,7 +6,7 @@ What several conditions or the graph call fetch is bound once, to a temporary `g
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ from .guard_writer import Condition, Writer
 from .guards import Guard, Kind, type_attribute
 from .holding import Constants, held
 from .native import USE_NATIVE
+from .quick_writer import write_quick
 from .sources import Source
+from .watching import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,18 @@ class GuardText:
     conditions: tuple[Condition, ...]
     render: Callable[[Source], str]
     inputs: tuple[str, ...]
+    quick: QuickText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuickText:
+    """What is asked first, as long as the model is watched; behind the full conditions `watch` is told of the model."""
+
+    conditions: tuple[Condition, ...]
+    render: Callable[[Source], str]
+    watch: str
+    root: str
+    watch_object: Watch
 
 
 def write_guards(
@@ -35,11 +49,14 @@ def write_guards(
     *,
     fetched: Sequence[Source] = (),
     inputs: Sequence[Source] = (),
-    taken: Iterable[str] = (),
+    taken: Collection[str] = (),
     original_code: Callable[[types.CodeType], types.CodeType] | None = None,
     native: bool = USE_NATIVE,
+    hits: list[int] | None = None,
 ) -> GuardText:
     """The conditions of frozen guards.
+
+    hits: counts the region's calls; without it no model is watched.
 
     fetched: sources that the region needs besides, written with `GuardText.render`.  inputs: those of the graph.
     taken: names that temporaries must not have.
@@ -52,7 +69,13 @@ def write_guards(
     counting.arguments()
     writer = Writer(guards, constants, WRITERS, original_code, native, counting, inputs, taken)
     writer.write_all()
-    return GuardText(tuple(writer.conditions), writer.text, writer.arguments())
+    arguments = writer.arguments()
+    found = None if hits is None else write_quick(writer, counting, WRITERS, inputs, [*taken], hits)
+    quick = None
+    if found is not None:
+        names = found.watch_name, found.root_name
+        quick = QuickText(tuple(found.conditions), found.text, *names, found.watch)
+    return GuardText(tuple(writer.conditions), writer.text, arguments, quick)
 
 
 def guard_text(guards: Sequence[Guard], **options: Any) -> tuple[list[str], dict[str, Any]]:

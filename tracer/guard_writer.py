@@ -77,6 +77,8 @@ class Writer:
         self._tuple: tuple[str, list[int]] | None = None
         self._current: tuple[Guard, ...] = ()
         self._perhaps = 0
+        #: names of checks of tensors, by the identities of their guards
+        self.checks: dict[tuple[int, ...], str] = {}
         for guard in guards:
             number = self.number(guard.source)
             self._by_source.setdefault(number, []).append(guard)
@@ -105,7 +107,7 @@ class Writer:
         text = self._expression(source)
         if self._perhaps or self._expected_count.get(number, 0) < 2:
             return text
-        name = self._bound[number] = self._temporary()
+        name = self._bound[number] = self._name_of(number)
         return f"({name} := {text})"
 
     def _name(self, name: str) -> str:
@@ -145,6 +147,22 @@ class Writer:
         self._taken.add(name)
         return name
 
+    def bound(self) -> Mapping[int, str]:
+        """The temporaries of sources, by their numbers."""
+        return self._bound
+
+    def bound_tuple(self) -> str | None:
+        """The temporary that is the tuple of tensors."""
+        return None if self._tuple is None else self._tuple[0]
+
+    def temporaries(self) -> set[str]:
+        lists = (name for name, _ in self._values.values())
+        return {*self._bound.values(), *lists, *filter(None, [self.bound_tuple()])}
+
+    def _name_of(self, number: int) -> str:
+        """The name of a temporary for this source."""
+        return self._temporary()
+
     def bind_values(self, source: Source, length: int, keys: Sequence[object] = ()) -> None:
         """From now on the items of this dict, which has just these keys, are taken from a list of its values."""
         items = [*(Item(source, key) for key in keys), *(Position(source, at) for at in range(length))]
@@ -168,6 +186,7 @@ class Writer:
             for guard in self.guards:
                 if guard.kind is kind:
                     self.write(guard)
+        self.before_fetching()
         own, others = self._tensor_groups()
         if own and len(others) > _TOGETHER:
             self._write_tensors(own)
@@ -179,6 +198,9 @@ class Writer:
         for guard in self.guards:
             if guard.kind is Kind.NO_OVERLAP:
                 self.write(guard)
+
+    def before_fetching(self) -> None:
+        """What stands here holds for all that comes behind."""
 
     def write(self, guard: Guard) -> None:
         if id(guard) in self._written:
@@ -292,25 +314,45 @@ class Writer:
             if earlier is guard.source:
                 first[id(guard.expected)] = guard
                 continue
-            self.add(f"{self.text(guard.source)} is {self.text(earlier)}")
+            self.same_tensor(guard.source, earlier)
         if not first:
             return
         group = self._in_order_of_inputs(list(first.values()))
-        check = None if self.counting else tensors_check([g.expected for g in group], native=self.native, leaves=False)
-        name = self.constants.reserve("k_tensors", check)
+        name = self._check_of(group)
         self._current = tuple(group)
-        tensors = ", ".join(self.text(g.source) for g in group)
+        tensors = self.tuple_of([g.source for g in group])
         numbers = [self.number(g.source) for g in group]
         fetched = any(g.source.bases() for g in group)
         if fetched and len(group) >= _AS_TUPLE and _find(numbers, self._inputs) is not None:
-            self._tuple = self._temporary(), numbers
-            tensors = f"*({self._tuple[0]} := ({tensors}))"
+            self._tuple = self._name_of_tuple(), numbers
+            tensors = f"*({self._tuple[0]} := {tensors})"
+        else:
+            tensors = tensors.removeprefix("(").removesuffix(")").removesuffix(",")
         self.add(f"{name}({tensors})")
         for guard in group:
             if guard.expected.leaf is not None:
                 self._current = (guard,)
                 self.add(f"{self.text(guard.source)}.is_leaf is {guard.expected.leaf}")
         self._current = ()
+
+    def same_tensor(self, source: Source, earlier: Source) -> None:
+        self.add(f"{self.text(source)} is {self.text(earlier)}")
+
+    def tuple_of(self, sources: Sequence[Source]) -> str:
+        return f"({', '.join(map(self.text, sources))}{',' if len(sources) == 1 else ''})"
+
+    def _name_of_tuple(self) -> str:
+        return self._temporary()
+
+    def _check_of(self, group: Sequence[Guard]) -> str:
+        """The name of the check of these tensors."""
+        if self.counting:
+            return self.constants.reserve("k_tensors", None)
+        key = tuple(map(id, group))
+        if key not in self.checks:
+            check = tensors_check([g.expected for g in group], native=self.native, leaves=False)
+            self.checks[key] = self.constants.reserve("k_tensors", check)
+        return self.checks[key]
 
     def _in_order_of_inputs(self, group: list[Guard]) -> list[Guard]:
         place = {number: at for at, number in enumerate(self._inputs)}

@@ -23,6 +23,7 @@ import torch
 from rewriter.decode import decode
 
 from ..torch_private import CALL_IMPL, COMPILED_CALL, called_plainly, module_call_impl
+from ..watching import Keeper
 
 #: The dicts and sets that every module has for itself.
 _OWN = frozenset(name for name, value in vars(torch.nn.Module()).items() if type(value) in (dict, OrderedDict, set))
@@ -38,7 +39,7 @@ def _call_impl(*args, **kwargs):
 """
 
 
-class CompiledCall(functools.partial[Any]):
+class CompiledCall(functools.partial[Any], Keeper):
     """What stands in a model's `_compiled_call_impl`. There is no frame of its own between caller and root."""
 
     def __reduce__(self) -> Any:

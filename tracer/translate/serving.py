@@ -156,6 +156,9 @@ class Translator:
             return None
         entry.reached += 1
         self.counters.add("misses")
+        for region in entry.regions:
+            if region.compiled.watch is not None:
+                region.compiled.watch.rest()
         if self._compile(state, entry, slot, arguments) is None:
             self.counters.add("fallbacks")
             return None
@@ -383,9 +386,13 @@ def why_refused(
 def _finds_something_gone(error: Exception) -> bool:
     """Is it what a guard raises where an attribute, item, global or the content of a cell was deleted?
 
+    Or where there is no more room: the next call may have some.
+
     A temporary of ours that is not bound, an UnboundLocalError, is not among these.
     """
     if isinstance(error, ValueError):
         return error.args == ("Cell is empty",)
+    if isinstance(error, (RecursionError, MemoryError)):
+        return True
     gone = isinstance(error, (AttributeError, LookupError, ReferenceError, NameError))
     return gone and not isinstance(error, UnboundLocalError)
