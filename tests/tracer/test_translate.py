@@ -313,8 +313,8 @@ class TestPrivateCopies:
         state = made.state
         second = made.compile(plain, dynamic=False)
         assert torch.equal(first(x, 1), x * 2) and torch.equal(second(x, 1), x * 2)
-        copies = [s.family.copies[id(callee)][1]() for s in (state, made.state)]
-        assert copies[0] is not copies[1] and callee.__code__ is code
+        copies = [s.family.find(callee) for s in (state, made.state)]
+        assert None not in copies and copies[0] is not copies[1] and callee.__code__ is code
         names = [s.name.rpartition(".")[2] for s in made.runtime.registry]
         assert sorted(names) == ["callee", "callee", "plain", "plain"]
 

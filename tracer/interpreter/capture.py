@@ -167,7 +167,7 @@ class Attempt:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
                 ctx.spend(1)
-                if self.loops.goes_round(frame.unit, frame.ip):
+                if self.loops.goes_round(instruction.unit, frame.ip):
                     return self._land(mark, None)
             except GraphBreak as graph_break:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
