@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,7 +70,8 @@ def test_a_while_loop(backend: CountingBackend) -> None:
         return a
 
     quietly(f, x, 7)
-    assert backend.frame_count == 3 and backend.calls == 14  # behind print(): n > 0, and the last time
+    # behind print() up to the test: once more, and the last time (3.11 leaves the test itself to the jump back)
+    assert backend.frame_count == (2 if sys.version_info < (3, 12) else 3) and backend.calls == 14
 
 
 def test_a_generator_that_is_running(backend: CountingBackend) -> None:
