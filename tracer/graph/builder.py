@@ -268,6 +268,10 @@ class GraphBuilder:
     def node_count(self) -> int:
         return len(self._nodes)
 
+    @property
+    def writes_inputs(self) -> bool:
+        return any(storage_of(tensor.fake) in self._written for tensor in self.inputs)
+
     # undo ---------------------------------------------------------------------------------------------------------
     def mark(self) -> Mark:
         return Mark(

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from rewriter.decode import Decoded
+from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
 
@@ -96,6 +97,8 @@ class Mark:
     index: int
     state: State
     context: Any
+    #: the first unit before it that other handlers of the user's protect than the entry
+    crossed: int | None = None
 
 
 class Attempt:
@@ -114,6 +117,8 @@ class Attempt:
         self.landable = landable(self.decoded)
         self.entered = context_of(self.decoded, request.layout.index)
         self.at_entry = dict(self.frame.locals)
+        self.protected = catching_handler(self.decoded, request.layout.index)
+        self.crossed: int | None = None
         self.first = Mark(self.frame.ip, self.frame.save(), self.ctx.mark())
 
     def _root_frame(self) -> Frame:
@@ -163,6 +168,8 @@ class Attempt:
                 if instruction.index in self.loops.real:
                     return self._land(mark, None)
                 self.loops.arrive(instruction.index, ctx.graph.node_count)
+                if self.crossed is None and catching_handler(self.decoded, instruction.index) != self.protected:
+                    self.crossed = instruction.index
             try:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
@@ -197,7 +204,7 @@ class Attempt:
             return None
         if self.frame.exception is not None:
             return None
-        return Mark(index, self.frame.save(), self.ctx.mark())
+        return Mark(index, self.frame.save(), self.ctx.mark(), self.crossed)
 
     # ending ---------------------------------------------------------------------------------------------------------
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
@@ -295,6 +302,10 @@ class Attempt:
         values = self._landing_values(out, mark.index)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         outputs = list(out.outputs.values())
+        can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
+        if not can_retry and mark.crossed is not None and not self.request.fullgraph:
+            # What the graph raises when it runs comes from the entry: it must meet the handlers that it would have met.
+            raise RunLoop(mark.crossed)
         graph = ctx.graph.finish([tensor for tensor, _ in outputs])
         effects += self._state_effects(out, graph)
         empty = not outputs and not graph.mutates_inputs and not graph.uses_rng and not graph.operators

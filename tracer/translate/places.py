@@ -8,6 +8,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from rewriter.decode import Decoded
+from rewriter.handlers import only_tidies
 from rewriter.instructions import TERMINAL_OPNAMES
 from rewriter.layouts import enterable, wide_landable
 from rewriter.loops import loops, loops_around
@@ -25,11 +26,6 @@ PLAIN = frozenset(
     "STORE_DEREF LOAD_GLOBAL MAKE_CELL BUILD_TUPLE BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_STRING LIST_APPEND "
     "LIST_EXTEND MAP_ADD IS_OP UNARY_NOT MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE PUSH_EXC_INFO RERAISE "
     "BINARY_OP COMPARE_OP LOAD_ATTR UNPACK_SEQUENCE".split()
-)
-#: What CPython itself puts into handlers, to forget an exception's name or to restore a comprehension's variables.
-CLEANING_UP = frozenset(
-    "PUSH_EXC_INFO POP_EXCEPT COPY SWAP POP_TOP LOAD_CONST STORE_FAST DELETE_FAST STORE_DEREF DELETE_DEREF LIST_APPEND "
-    "NOP".split()
 )
 #: What only goes on elsewhere, or always breaks: no capture begins there.
 PASSED = frozenset(
@@ -55,17 +51,7 @@ def successors(decoded: Decoded, index: int) -> list[int]:
 def handlers(decoded: Decoded, index: int) -> list[int]:
     """Where execution goes if this instruction raises, and the function doesn't end."""
     handler = decoded.handler_at(index)
-    return [] if handler is None or _only_cleans_up(decoded, handler.target) else [handler.target]
-
-
-def _only_cleans_up(decoded: Decoded, start: int) -> bool:
-    """Is it a handler without code of the user's, which raises again what came?"""
-    for instruction in decoded.instructions[start : start + 16]:
-        if instruction.opname in ("RERAISE", "PREP_RERAISE_STAR", "STOPITERATION_ERROR"):
-            return True
-        if instruction.opname not in CLEANING_UP:
-            return False
-    return False
+    return [] if handler is None or only_tidies(decoded, handler.target) else [handler.target]
 
 
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
