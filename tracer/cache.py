@@ -272,7 +272,7 @@ class CodeState:
                 function.__code__ = original
 
     def drop_regions(self) -> None:
-        for entry in self.entries.values():
+        for entry in list(self.entries.values()):  # what goes with a region may drop this state too
             entry.silence()
         self.entries.clear()
         self.grafted = None
