@@ -129,25 +129,27 @@ def counted(into: Operators) -> Iterator[None]:
 
 
 def read_trace(path: str, into: Operators) -> None:
+    """Nodes are numbered as they begin and written as they end, which shows what lies in what.
+
+    The parents that a trace names are wrong behind an operator that raised.
+    """
     with open(path, encoding="utf-8") as file:
-        nodes = {node["id"]: node for node in json.load(file)["nodes"]}
-    for node in nodes.values():
-        into.graphs += node["name"] == GRAPH
-        if not node["name"].startswith("aten::"):
+        nodes = [(node["id"], node["name"]) for node in json.load(file)["nodes"]]
+    around: list[tuple[int, str]] = []
+    for number, name in reversed(nodes):
+        while around and around[-1][0] > number:
+            around.pop()
+        names = [outer for _, outer in around]
+        around.append((number, name))
+        into.graphs += name == GRAPH
+        if not name.startswith("aten::") or CALL not in names:
             continue
-        above = list(callers(node, nodes))
-        if CALL not in above or any(name.startswith(("aten::", "autograd::")) for name in above):
+        if any(outer.startswith(("aten::", "autograd::")) for outer in names):
             continue
-        if GRAPH in above:
+        if GRAPH in names:
             into.inside += 1
         else:
-            into.outside[node["name"]] += 1
-
-
-def callers(node: dict[str, Any], nodes: dict[int, dict[str, Any]]) -> Iterator[str]:
-    while (parent := nodes.get(node["ctrl_deps"])) is not None and parent is not node:
-        yield parent["name"]
-        node = parent
+            into.outside[name] += 1
 
 
 def first_difference(program: Program, function: Callable[..., Any], calls: Sequence[int] | None = None,

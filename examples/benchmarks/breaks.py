@@ -17,20 +17,20 @@ import os
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # each trace would be announced
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")
 
-import argparse  # noqa: E402
-import csv  # noqa: E402
-import sys  # noqa: E402
-from collections.abc import Callable  # noqa: E402
-from dataclasses import dataclass, field  # noqa: E402
-from typing import Any  # noqa: E402
+import argparse
+import csv
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch  # noqa: E402
-from break_programs import PROGRAMS, Program  # noqa: E402
-from break_running import CALLS, WARM_UP, Operators, Side, counted, first_difference, quiet, ranged  # noqa: E402
-from timing import ratio, table  # noqa: E402
-from tqdm import tqdm  # noqa: E402
+import torch
+from break_programs import PROGRAMS, Program
+from break_running import CALLS, WARM_UP, Operators, Side, counted, first_difference, quiet, ranged
+from timing import ratio, table
+from tqdm import tqdm
 
-import tracer  # noqa: E402
+import tracer
 
 Compile = Callable[..., Any]
 HEADS = ["program", "same", "operators in regions", "torch.compile", "regions", "an iteration", "allowed", "recompiles",

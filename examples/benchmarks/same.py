@@ -1,4 +1,4 @@
-"""Are two calls the same to whoever looks at results, arguments, output and exceptions? Exact, or within a tolerance."""
+"""Are two calls the same to whoever looks at results, arguments, output and exceptions? Exact, or nearly so."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Program:
     """A function with breaks, the inputs of its calls, and what may not be compiled in it.
 
     inputs: gives the arguments of call k.  state: made once for each side and given to `inputs` beside k.
-    breaks: how often in an iteration a region must end: an opaque operation counts once, a call of something that breaks
-    inside once when it is entered and once when it is left, as does the resumption of a generator.
+    breaks: how often in an iteration a region must end: an opaque operation counts once, a call of something that
+    breaks inside once when it is entered and once when it is left, as does the resumption of a generator.
     iterations: of call k.  around: what is compiled before and behind the iterations, in regions a call.
     itself: the tensor operators that are themselves the break, by their names in a trace.
     drive: makes a call, and uses up what it gives.
@@ -65,9 +65,7 @@ def program(
 
     def register(function: F) -> F:
         name = function.__name__
-        PROGRAMS.append(
-            Program(name, covers, function, inputs, breaks, count, around, frozenset(itself), state, drive)
-        )
+        PROGRAMS.append(Program(name, covers, function, inputs, breaks, count, around, frozenset(itself), state, drive))
         return function
 
     return register

@@ -190,11 +190,11 @@ def exception_groups(lines: list[str], x: Tensor, weight: Tensor) -> tuple[Tenso
 
 @program("sys.exc_info() and contexts in a handler", several, breaks=2, iterations=length, itself=(ITEM,))
 def contexts(batches: list[Tensor], weight: Tensor) -> tuple[Tensor, list[str]]:
-    found, total = [], torch.zeros(64)
+    found, total, seen = [], torch.zeros(64), dict.fromkeys("ab", 0)
     for batch in batches:
         try:
             score = (batch @ weight).tanh().mean()
-            {}[f"{score.item() * 0:.0f}"]
+            seen[f"{score.item() * 0:.0f}"] += 1
         except KeyError:
             total = total + batch.sin().sum(0) * 0.1
             kind = sys.exc_info()[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -131,7 +130,7 @@ def in_subscript(batches: list[Tensor], weight: Tensor) -> Tensor:
     return sums["even"].sin() - sums["odd"].cos()
 
 
-@program("a break in an f-string", several, breaks=1, iterations=length, itself=(ITEM,))
+@program("a break in an f-string", several, breaks=1, iterations=length, itself=(ITEM, "aten::detach"))
 def in_fstring(batches: list[Tensor], weight: Tensor) -> tuple[Tensor, list[str]]:
     lines, state = [], weight.sum(0)
     for i, batch in enumerate(batches):
@@ -145,7 +144,7 @@ def in_fstring(batches: list[Tensor], weight: Tensor) -> tuple[Tensor, list[str]
 def in_condition(x: Tensor, weight: Tensor) -> Tensor:
     for _ in range(3):
         spread = (x @ weight).std()
-        if -1.0 < spread and (x.amax() > 100 or x.isfinite().all()):
+        if spread > -1.0 and (x.amax() > 100 or x.isfinite().all()):
             x = torch.tanh(x - spread)
         x = x.mul(2) if x.mean() < 50 else x.div(2)
         x = x + weight
