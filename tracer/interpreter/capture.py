@@ -145,7 +145,7 @@ class Attempt:
                     return self._finish(mark, None)
                 noted = self.breaks.get(instruction.index)
                 if noted is not None:
-                    return self._end(mark, noted)
+                    return self._end(mark, noted, noted_before=True)
             try:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     frame.restore(mark.state)
@@ -174,8 +174,12 @@ class Attempt:
         return Mark(index, self.frame.save(), self.ctx.mark())
 
     # ending ---------------------------------------------------------------------------------------------------------
-    def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
-        """End the region at the mark, because of a break, or of an error of the program's own."""
+    def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None,
+             noted_before: bool = False) -> Capture:  # fmt: skip
+        """End the region at the mark, because of a break, or of an error of the program's own.
+
+        A break that an earlier attempt has noted at a call may come of what the callee makes.
+        """
         graph_break.at = mark.index
         if self.request.fullgraph:
             raise error if error is not None else graph_break
@@ -191,7 +195,7 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        if depth > 1:
+        if depth > 1 or noted_before:
             self._use_private_callee(mark.index)
         return self._finish(mark, graph_break)
 

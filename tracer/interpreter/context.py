@@ -158,6 +158,12 @@ class Context:
         value.born = self.root_index()
         return value
 
+    def must_be_made(self, value: Any) -> Any:
+        """It is made at run time even if nobody holds it at the end; its `effects` see to it."""
+        self.changed[id(value)] = value
+        self._journal.append(lambda: self.changed.pop(id(value)))
+        return value
+
     def on_rollback(self, undo: Callable[[], object]) -> None:
         self._journal.append(undo)
 

@@ -104,5 +104,5 @@ TRACEBACK = TracebackValue()
 
 refuses(
     "asynchronous code and exception groups are captured around, not in",
-    "BEFORE_ASYNC_WITH", "CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL",
+    "CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL",
 )  # fmt: skip
