@@ -207,6 +207,10 @@ class Context:
         """The root instruction that is being read."""
         return self.frames[0].unit if self.frames else -1
 
+    def entered_handlers(self) -> bool:
+        """Does the entry lie in a handler of the user's, with the exception at hand?"""
+        return bool(self.request.decoded.handlers_entered(self.request.layout.index))
+
     def keeps_everything(self) -> bool:
         """Does the program still hold, at this place, whatever it was given at the entry?
 

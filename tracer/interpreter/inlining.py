@@ -53,7 +53,8 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    graph_break = GraphBreak(_LIBRARY, function.qualname, "call it outside of the compiled function, or let it be a break")
+    hint = "call it outside of the compiled function, or let it be a break"
+    graph_break = GraphBreak(_LIBRARY, function.qualname, hint)
     graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
     return graph_break
 

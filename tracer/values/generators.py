@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import GraphBreak
 from .base import Mutable, Value
@@ -29,7 +29,7 @@ class SuspendedValue(Mutable):
 
     __slots__ = ("frame",)
 
-    builtin: Any
+    builtin: ClassVar[Any]
     has_identity = True
 
     def __init__(self, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""Private copies: what runs in a function's stead where the program goes on behind a region, with regions of its own."""
+"""Private copies: what runs in a function's stead where the program goes on behind a region, with its own regions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ if TYPE_CHECKING:
     from ..interpreter.exits import ExitWriter
     from .functions import FunctionValue
 
-#: Packages of the standard library that compute nothing with tensors, whatever their functions do before they break.
+#: Packages of Python's own that compute nothing with tensors, whatever their functions do before they break.
 _LEFT_ALONE = frozenset(
-    "asyncio concurrent ctypes email http importlib inspect json linecache logging multiprocessing pathlib pickle queue "
-    "random re selectors shutil signal socket sqlite3 ssl subprocess tempfile threading time traceback unittest urllib "
-    "uuid warnings xml zipfile".split()
+    "asyncio concurrent ctypes email http importlib inspect json linecache logging multiprocessing pathlib pickle "
+    "queue random re selectors shutil signal socket sqlite3 ssl subprocess tempfile threading time traceback unittest "
+    "urllib uuid warnings xml zipfile".split()
 )
+
+#: Modules of torch that are just so.
+_LEFT_ALONE_IN_TORCH = ("torch.profiler", "torch.autograd.profiler", "torch.amp")
 
 
 def is_left_alone(function: FunctionValue) -> bool:
     """May it be read, but not have a private copy, since there would be nothing to compile in it?"""
     module = function.globals.get("__name__")
-    return isinstance(module, str) and module.partition(".")[0] in _LEFT_ALONE
+    if not isinstance(module, str):
+        return False
+    return module.partition(".")[0] in _LEFT_ALONE or module.startswith(_LEFT_ALONE_IN_TORCH)
 
 
 def private_text(out: ExitWriter, function: FunctionValue) -> str:

@@ -10,7 +10,7 @@ from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Item, Source
 from .base import Mutable, Raised, Value, wraps
-from .constants import PYTHON_RESULTS, ConstantValue, constant
+from .constants import PYTHON_RESULTS, ConstantValue, LengthValue, constant
 from .operations import as_index, compare, equal
 from .tensors import to_graph
 from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int
@@ -72,6 +72,16 @@ class ListValue(SequenceValue, Mutable):
         if not self.content:
             ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
         return bool(self.content or self.base)
+
+    def length(self, ctx: Context) -> Value:
+        if self.base is None or self.source is None:
+            return super().length(ctx)
+        length = LengthValue(ctx, self.source, len(self.base))
+        if not self.content:
+            return length
+        grown = length.binary(ctx, "+", constant(len(self.content)))
+        assert grown is not None
+        return grown
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if inplace and op == "+":

@@ -107,7 +107,7 @@ def half_evaluated(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def shift(i: int) -> int:
-    return 1 + zlib.crc32(b"%d" % i) % 2
+    return 1 + len(zlib.compress(b"%d" % i)) % 3
 
 
 @program("a break amid keywords and starred arguments", two, breaks=3, iterations=3)
@@ -126,7 +126,7 @@ def in_subscript(batches: list[Tensor], weight: Tensor) -> Tensor:
     sums = {"even": torch.zeros(64, 64), "odd": torch.zeros(64, 64)}
     for i in range(len(batches)):
         out = (batches[i] @ weight).tanh()
-        sums[names[i % len(names)]] += out * batches[zlib.crc32(b"x") % 2].sigmoid()
+        sums[names[i % len(names)]] += out * batches[len(zlib.compress(b"x")) % 2].sigmoid()
     return sums["even"].sin() - sums["odd"].cos()
 
 
@@ -140,7 +140,7 @@ def in_fstring(batches: list[Tensor], weight: Tensor) -> tuple[Tensor, list[str]
     return state.softmax(0), lines
 
 
-@program("a break in a condition: chained, and/or, ?:", two, breaks=3, iterations=3, itself=(TRUTH,))
+@program("a break in a condition: chained, and/or, ?:", two, breaks=4, iterations=3, itself=(TRUTH,))
 def in_condition(x: Tensor, weight: Tensor) -> Tensor:
     for _ in range(3):
         spread = (x @ weight).std()

@@ -31,11 +31,13 @@ def yields(x: Tensor, weight: Tensor, count: int) -> Iterator[Tensor]:
         x = x.sin()
 
 
+FACTORS = [torch.full((64,), factor) for factor in (0.5, 2.0, 0.25)]
+
+
 def sending(function: Callable[..., Generator[Any, Any, Any]], *arguments: Any) -> Any:
     generator = function(*arguments)
     found = [next(generator)]
-    for factor in (0.5, 2.0, 0.25):
-        found.append(generator.send(torch.full((64,), factor)))
+    found += map(generator.send, FACTORS)
     generator.close()
     return found
 

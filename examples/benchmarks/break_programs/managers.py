@@ -106,7 +106,7 @@ def under_no_grad(model: nn.Linear, x: Tensor) -> Tensor:
     return x.tanh()
 
 
-@program("a break under autocast", lambda k, model: (model, matrix()), state=lambda: nn.Linear(64, 64), breaks=1,
+@program("a break under autocast", lambda k, model: (model, matrix()), state=lambda: nn.Linear(64, 64), breaks=3,
          iterations=2)
 def under_autocast(model: nn.Linear, x: Tensor) -> Tensor:
     for _ in range(2):
