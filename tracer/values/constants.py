@@ -134,7 +134,9 @@ class ConstantValue(Value):
         return call_pure(ctx, operator.contains, self.as_python(ctx), plain(ctx, item))
 
     def length(self, ctx: Context) -> Value:
-        return traced(ctx, len, self)
+        if type(self.value) in (str, bytes):
+            return traced(ctx, len, self)
+        return call_pure(ctx, len, self.as_python(ctx))
 
     def unpack(self, ctx: Context) -> list[Value]:
         value = self.as_python(ctx)
