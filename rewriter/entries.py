@@ -6,13 +6,13 @@ What an entry does, in the middle of whatever stack there is:
     None: pop it and go on; else, behind the body:
     keep the tuple in `.r`, drop the entry's stack, compare `.r[0]` with the landings' indices, jump to the one meant
 
-    keep the tuple in `.r`, drop the stack of the entry, compare `.r[0]` with the landings, jump to the one it names
-ours are bound only between these instructions, where no user code runs, since `locals()` would show them.
+A landing binds locals and rebuilds the stack. Wide answers are bound before the landing is chosen. Temporaries of ours
+are bound only between these instructions, where no user code runs, since `locals()` would show them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import FunctionType
 
 from .assemble import Assembler, Cover, Label
@@ -151,7 +151,7 @@ class Emitter:
         assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", target)
         self.need(3)
 
-    def exit(self, layout: EntryLayout, tree: Label) -> None:
+    def exit(self, layout: EntryLayout, tree: Label, *, wide: bool = False) -> None:
         """Behind the body, the tuple on the entry's stack: drop the stack, push the landing's index, go and choose."""
         assembler = self.assembler
         assembler.emit("STORE_FAST", self.result)
@@ -160,10 +160,37 @@ class Emitter:
                 assembler.emit("POP_TOP")
             else:
                 assembler.emit("STORE_FAST", assembler.temporary(".n"))  # a NULL: POP_TOP would crash
-        assembler.emit("LOAD_FAST", self.result)
-        assembler.load_constant(0)
-        assembler.emit(*subscript())
+        if not wide:
+            assembler.emit("LOAD_FAST", self.result)
+            assembler.load_constant(0)
+            assembler.emit(*subscript())
         assembler.jump("JUMP_FORWARD", tree)
+
+    def bind_wide(self, names: Sequence[str]) -> None:
+        """The tuple `(index, stack, *names)` in `.r`: bind the names, keep the stack in `.k`, push the index."""
+        assembler = self.assembler
+        index, stack = assembler.temporary(".i"), assembler.temporary(".k")
+        assembler.emit_all(take_local(self.result))
+        assembler.emit("UNPACK_SEQUENCE", 2 + len(names))
+        assembler.emit("STORE_FAST", index)
+        assembler.emit("STORE_FAST", stack)
+        for name in names:
+            self._bind(name, checked=True)
+        assembler.emit_all(take_local(index))
+        self.need(len(names) + 5)
+
+    def land_wide(self, layout: LandingLayout, names: Collection[str], target: Label) -> None:
+        """Wide names are bound: make sure of those that must be, rebuild the stack, jump back into the body."""
+        assembler = self.assembler
+        for name in layout.locals:
+            if name in names and name not in layout.checked:
+                assembler.original_op(LOAD_CHECKED, self.slot_index[name])
+                assembler.emit("POP_TOP")
+        assembler.emit_all(take_local(assembler.temporary(".k")))
+        assembler.emit("UNPACK_SEQUENCE", sum(layout.stack))
+        self._push(layout.stack)
+        assembler.jump("JUMP_BACKWARD_NO_INTERRUPT", target)
+        self.need(len(layout.stack) + 3)
 
     def choose(self, landings: Sequence[tuple[int, Label]], wrong: Label) -> None:
         """A landing's index is on the stack: jump to the landing, in a number of steps that grows like a logarithm."""

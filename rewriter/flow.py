@@ -56,6 +56,8 @@ class Flow:
         self.behind = ends[-1]
         self.entries = [number for number in range(1, len(body)) if body[number] > ends[number - 1]]
         self.body, self.ends = body, ends
+        # A landing may go to the entry that stands where it lands.
+        self.lands_at = self.number_of | {ends[number - 1]: number for number in self.entries}
         self.names = Names(code)
         self.states: dict[int, State] = {}
         self.todo: list[int] = []
@@ -129,7 +131,11 @@ class Flow:
             if opname in JUMP_OPNAMES:
                 # FOR_ITER and SEND skip what stands at their targets, and drop it themselves in canonical instructions.
                 skipped = FOR_END if opname == "FOR_ITER" else SEND_END if opname == "SEND" else ()
-                self._reach(unit.target + len(skipped), self._after(at, opname, arg, state, jump=True))
+                target, after = unit.target + len(skipped), self._after(at, opname, arg, state, jump=True)
+                if at >= self.behind and target in self.lands_at:
+                    self._arrive(self.lands_at[target], after)
+                else:
+                    self._reach(target, after)
             if opname in TERMINAL_OPNAMES:
                 self._after(at, opname, arg, state, jump=False)
                 return
@@ -186,17 +192,22 @@ class Flow:
             entered = entered[:-1]
         else:
             if opname in ("LOAD_FAST", "LOAD_CLOSURE"):
-                self._load(at, arg, bound)
+                bound = self._load(at, arg, bound)
             self._objects(at, opname, stack, takes)
             del stack[len(stack) - takes :]
             stack += [OBJECT] * gives
         return State(tuple(stack), bound, state.context, entered, state.handler)
 
-    def _load(self, at: int, name: str, bound: frozenset[str]) -> None:
+    def _load(self, at: int, name: str, bound: frozenset[str]) -> frozenset[str]:
+        """What is bound behind it. A load that checks may have a handler of ours, or be made for the check alone."""
         unit = self.new[at]
         ours = unit.handler is not None and unit.handler.target not in self.number_of
+        only_checks = at >= self.behind and self.new[at + 1].name == "POP_TOP"
+        if unit.name == LOAD_CHECKED and only_checks:
+            return bound | {name}
         if not (unit.name == LOAD_CHECKED and ours):
             self._bound(at, name, bound)
+        return bound
 
     def _bound(self, at: int, name: str, bound: frozenset[str]) -> None:
         if name not in bound:

@@ -12,6 +12,7 @@ stand at.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from types import CodeType, FunctionType
 
 from .analysis import NULL
@@ -19,7 +20,17 @@ from .assemble import Assembler, Cover, Label
 from .decode import Decoded
 from .entries import Emitter
 from .flow import Places
-from .layouts import context_of, entry_layout, facts, is_direct, landable, landing_layout, place_of
+from .layouts import (
+    context_of,
+    entry_layout,
+    facts,
+    is_direct,
+    landable,
+    landing_layout,
+    place_of,
+    wide_landable,
+    wide_locals,
+)
 from .region import EntryLayout, LandingContext, NotLandable, SlotMismatch
 from .splice import Splice
 from .units import Unit
@@ -38,6 +49,8 @@ def graft(
     exits: Exits | None = None,
     inline: Mapping[int, CodeType] | None = None,
     direct: Collection[int] = (),
+    wide: bool = False,
+    through: bool = False,
 ) -> CodeType:
     """The code of `decoded` with an entry before each index of `slots`, and landings.
 
@@ -45,9 +58,10 @@ def graft(
     both, `~index` is the full landing at index (`landing_layout`).
     An entry reaches the landings of its own exception-handling context only. `inline`: for some entries, which need no
     slot, code of a slot that is written into the function itself. `direct`: entries for which `is_direct` holds, whose
-    slots answer None or the one object that their landing takes (NONE for None), with no tuple around it.
+    slots answer None or the one object that their landing takes (NONE for None), with no tuple around it. `wide`: all
+    slots give wide answers (`wide_locals`). `through`: a landing where an entry stands goes through that entry.
     """
-    code, places = unverified(decoded, slots, landings, exits, inline, direct)
+    code, places = unverified(decoded, slots, landings, exits, inline, direct, wide, through)
     verify(decoded, code, places)
     return code
 
@@ -59,6 +73,8 @@ def unverified(
     exits: Exits | None,
     inline: Mapping[int, CodeType] | None = None,
     direct: Collection[int] = (),
+    wide: bool = False,
+    through: bool = False,
 ) -> tuple[CodeType, Places]:
     """The grafted code, and what verify must know of it."""
     entered: dict[int, FunctionType | Splice] = dict(slots)
@@ -72,7 +88,9 @@ def unverified(
     for index in direct:
         if index not in chosen or not is_direct(decoded, index, chosen[index]):
             raise NotLandable(f"{decoded.code.co_qualname}: the entry at {index} cannot be direct")
-    making = _Graft(decoded, entered, layouts, chosen, direct)
+    if wide and not wide_landable(decoded).issuperset(chain.from_iterable(chosen.values())):
+        raise NotLandable(f"{decoded.code.co_qualname}: a wide answer cannot land everywhere it is asked to")
+    making = _Graft(decoded, entered, layouts, chosen, direct, wide, through)
     return making.code(), making.places()
 
 
@@ -122,9 +140,11 @@ class _Graft:
         layouts: dict[int, EntryLayout],
         exits: dict[int, tuple[int, ...]],
         direct: Collection[int],
+        wide: bool,
+        through: bool,
     ) -> None:
         self.decoded, self.slots, self.layouts, self.exits = decoded, slots, layouts, exits
-        self.direct = frozenset(direct)
+        self.direct, self.wide, self.through = frozenset(direct), wide, through
         known = facts(decoded)
         self.rows, self.number = known.rows, known.number
         self.assembler = Assembler(decoded.code)
@@ -191,10 +211,12 @@ class _Graft:
             tree = (context_of(self.decoded, index), self.exits[index])
             if tree not in trees:
                 trees[tree] = assembler.label()
-            emitter.exit(self.layouts[index], trees[tree])
+            emitter.exit(self.layouts[index], trees[tree], wide=self.wide)
         landing = {index: assembler.label() for _, chosen in trees for index in chosen}
         for (_, chosen), label in trees.items():
             assembler.place(label)
+            if self.wide:
+                emitter.bind_wide(wide_locals(self.decoded))
             wrong = assembler.label()
             emitter.choose([(index, landing[index]) for index in chosen], wrong)
             assembler.place(wrong)
@@ -203,7 +225,17 @@ class _Graft:
             assembler.positions = NOWHERE
         for index, label in landing.items():
             assembler.place(label)
-            emitter.landing(landing_layout(self.decoded, index), self.body[self.number[place_of(index)]])
+            self._landing(index)
+
+    def _landing(self, landing: int) -> None:
+        layout, index = landing_layout(self.decoded, landing), place_of(landing)
+        target = self.body[self.number[index]]
+        if self.through:
+            target = self.entry.get(index, target)
+        if self.wide:
+            self.emitter.land_wide(layout, wide_locals(self.decoded), target)
+        else:
+            self.emitter.landing(layout, target)
 
 
 def plain_loads(decoded: Decoded, number: Mapping[int, int], places: Collection[int]) -> set[int]:

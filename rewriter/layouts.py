@@ -177,6 +177,25 @@ def landing_layout(decoded: Decoded, landing: int) -> LandingLayout:
     return known.landings.setdefault(landing, layout)
 
 
+def wide_locals(decoded: Decoded) -> tuple[str, ...]:
+    """The locals in a wide answer, `(index, stack, *locals)`, which has one form for all landings of a code object.
+
+    Each of them may be KEEP or UNBOUND. One block of code binds them whatever the landing, so that a graft can afford
+    landings everywhere; binding takes longer than at a landing of its own.
+    """
+    names = facts(decoded).assigned.difference(decoded.cells, decoded.free)
+    return tuple(name for name in decoded.slots if name in names)
+
+
+def wide_landable(decoded: Decoded) -> frozenset[int]:
+    """The indices where a wide answer can land: a comprehension's variable that is a cell elsewhere is not in it."""
+    known = facts(decoded)
+    shared = known.assigned.intersection((*decoded.cells, *decoded.free))
+    if not shared:
+        return known.landable
+    return frozenset(index for index in known.landable if shared.isdisjoint(landing_layout(decoded, index).locals))
+
+
 def place_of(landing: int) -> int:
     """The canonical index where a landing, full or not, comes back."""
     return landing if landing >= 0 else ~landing

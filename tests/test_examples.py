@@ -59,7 +59,7 @@ def test_quickstart() -> None:
 def test_graph_break() -> None:
     told = example("graph_break.py")
     assert re.search(r"^clip \(.*: 4 regions, \d+ operators, 2 breaks$", told, re.M), told
-    assert "break: print()" in told and "break: branch on a tensor's value" in told
+    assert "break: print()" in told and "break: branch on a tensor" in told
     assert "With fullgraph=True the first break is an error" in told
     assert "Without print and branch: 1 region, 0 breaks" in told
 

@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 #: modules don't import each other in a circle. A name stands for the module or for the whole package.
 LAYERS = [
     "rewriter",
+    "tracer.breaks",
     "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals",
-    "tracer.sources tracer.holding tracer.native tracer.global_state",
+    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text",
     "tracer.graph",
     "tracer.values",
@@ -34,6 +35,7 @@ LAYERS = [
     "tracer.report",
     "tracer.api",
     "tracer",
+    "tracer.breaks_page",
     "tracer.__main__",
 ]
 REWRITER_MAY_IMPORT = {"bytecode", "rewriter", *sys.stdlib_module_names}

@@ -1,4 +1,4 @@
-"""`python -m tracer doctor`: what torchgraft finds here, and what it would use."""
+"""`python -m tracer doctor` says what torchgraft finds and would use; `python -m tracer breaks` writes BREAKS.md."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import backends, config, events
+from .breaks_page import EXAMPLES, page
 
 
 def doctor() -> dict[str, str]:
@@ -33,7 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tracer", description="Tools of torchgraft.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="what torchgraft finds on this machine, and what it would use")
-    parser.parse_args(arguments)
+    commands.add_parser("breaks", help="the page of every graph break (BREAKS.md), whose programs are run for it")
+    if parser.parse_args(arguments).command == "breaks":
+        print(page(EXAMPLES), end="")
+        return 0
     facts = doctor()
     width = max(map(len, facts))
     for name, value in facts.items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -43,14 +43,14 @@ class Helper:
 
     __slots__ = ("__weakref__", "_entry", "_serve", "_slot")
 
-    def __init__(self, entry: EntryState, serve: Serve) -> None:
+    def __init__(self, entry: EntryState, slot: FunctionType, serve: Serve) -> None:
         self._entry = weakref.ref(entry)
-        self._slot = weakref.ref(entry.slot)
+        self._slot = weakref.ref(slot)
         self._serve = serve
 
     def __call__(self, *arguments: Any) -> Any:
         entry, slot = self._entry(), self._slot()
-        return None if entry is None or slot is None or entry.slot is not slot else self._serve(entry, slot, arguments)
+        return None if entry is None or slot is None or not entry.owns(slot) else self._serve(entry, slot, arguments)
 
     def __reduce__(self) -> Any:
         # A function pickled by value (cloudpickle) takes its slots along; on the other side they find no region.
@@ -94,7 +94,9 @@ class EntryState:
 
     exits: the landings that its slot may answer with; a graft has just these. When there is a new one the entry gets
     another slot, for the next graft: frames that run an older graft keep theirs.
+    wide: its slot in the graft that has landings everywhere (`Scouting`), while some frame may run that.
     direct: there is one landing, a return, and the slot answers with what is returned.
+    changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     """
 
@@ -109,8 +111,11 @@ class EntryState:
         self.line = decoded.instructions[index].positions[0] or state.line
         self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
         self._silent: CodeType = self.slot.__code__
+        self._wide: Callable[[], FunctionType | None] = lambda: None
+        self.wide_exits: frozenset[int] = frozenset()
         self.text = ""
         self.regions: list[Region] = []
+        self.changed: frozenset[str] = frozenset()
         self.reached = 0
         self.barren = 0
         self.dead = False
@@ -122,6 +127,30 @@ class EntryState:
     @property
     def state(self) -> CodeState | None:
         return self._state()
+
+    @property
+    def wide(self) -> FunctionType | None:
+        return self._wide()
+
+    def also_in(self, scouting: Scouting) -> bool:
+        """There it has a slot with more landings. False: it has none."""
+        slot = scouting.slots.get(self.index)
+        if slot is not None:
+            self._wide, self.wide_exits = weakref.ref(slot), scouting.exits[self.index]
+        return slot is not None
+
+    @property
+    def is_final(self) -> bool:
+        """It gets no more regions."""
+        return self.dead or self.limit_told
+
+    def owns(self, slot: FunctionType) -> bool:
+        """Is it one of those that fresh regions are written into?"""
+        return slot is self.slot or slot is self.wide
+
+    def can_run_in(self, slot: FunctionType, landing: int) -> bool:
+        """Can what ends at this landing run in the frame that called this slot?"""
+        return landing in self.wide_exits if slot is self.wide else slot is self.slot and landing in self.exits
 
     @property
     def has_work(self) -> bool:
@@ -143,11 +172,39 @@ class EntryState:
 
     def silence(self) -> None:
         """From now on its slots answer None, also to frames that are running."""
-        for slot in (self.slot, *(ref() for ref in self._retired)):
+        for slot in (self.slot, self.wide, *(ref() for ref in self._retired)):
             if slot is not None:
                 slot.__code__ = self._silent
         self.text = ""
         self.regions = []
+
+
+class Scouting:
+    """The graft for the first calls of a function that may run for long: entries and landings in all of its loops.
+
+    slots: one for each of its entries, most of them silent so far. They are its code's: when no frame runs it any more,
+    nobody holds them.  exits: where each may land.
+    calls: how many began with this code; compiled: whether anything was compiled since the last began.
+    settled: later calls have other code; frames that are running keep this one, and get regions still.
+    """
+
+    def __init__(self, state: CodeState, decoded: Decoded, entries: Collection[int], landings: Collection[int]) -> None:
+        self.calls, self.compiled, self.settled = 0, False, False
+        by_context: dict[object, set[int]] = {}
+        for landing in landings:
+            by_context.setdefault(context_of(decoded, landing), set()).add(landing)
+        self.exits = {index: frozenset(by_context.get(context_of(decoded, index), ())) for index in entries}
+        self.slots: weakref.WeakValueDictionary[int, FunctionType] = weakref.WeakValueDictionary()
+        self._held = {
+            index: new_slot(f"{state.name} entry {index}", entry_layout(decoded, index).parameters, state.globals)
+            for index in entries
+        }
+        self.slots.update(self._held)
+
+    def take_slots(self) -> dict[int, FunctionType]:
+        """The slots, for the one graft that holds them from now on."""
+        slots, self._held = self._held, {}
+        return slots
 
 
 def returns(decoded: Decoded, index: int) -> frozenset[int]:
@@ -196,6 +253,8 @@ class CodeState:
         #: where the first entry stands, if not at the function's start
         self.start = start
         self.grafted: CodeType | None = None
+        #: the code that has landings everywhere, with which the first calls run
+        self.scouting: Scouting | None = None
         self.entries: dict[int, EntryState] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
@@ -213,6 +272,15 @@ class CodeState:
     @property
     def decoded(self) -> Decoded:
         return decode(self.original)
+
+    @property
+    def first(self) -> int:
+        """Where the first entry stands."""
+        return self.decoded.start if self.start is None else self.start
+
+    @property
+    def is_scouting(self) -> bool:
+        return self.scouting is not None and not self.scouting.settled
 
     @property
     def regions(self) -> Iterator[Region]:
@@ -272,10 +340,10 @@ class CodeState:
                 function.__code__ = original
 
     def drop_regions(self) -> None:
-        for entry in list(self.entries.values()):  # what goes with a region may drop this state too
+        for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
             entry.silence()
         self.entries.clear()
-        self.grafted = None
+        self.grafted = self.scouting = None
         self.breaks.clear()
         self.errors.clear()
 

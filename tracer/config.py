@@ -12,6 +12,9 @@ from typing import Any
 
 Backend = str | Callable[..., Any]
 
+#: A stack of 80 decoder layers has about 5,000 operators.
+DEFAULT_UNROLL_LIMIT = 6_000
+
 
 def switched_off() -> bool:
     """TORCHGRAFT=0 keeps everything off, silently."""
@@ -30,6 +33,7 @@ class Settings:
     recompile_limit: how many regions an entry may have.
     accumulated_recompile_limit: how many all entries of a function may have together.
     compile_after: compile at the n-th time an entry is reached (1: at once).
+    unroll_limit: how many nodes of a graph one loop may be unrolled into; beyond, it runs as a loop with a compiled body.
     """
 
     backend: Backend | None = None
@@ -37,11 +41,12 @@ class Settings:
     recompile_limit: int = 8
     accumulated_recompile_limit: int = 256
     compile_after: int = 1
+    unroll_limit: int = DEFAULT_UNROLL_LIMIT
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
         check_dynamic(self.dynamic)
-        for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after"):
+        for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after", "unroll_limit"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ValueError(f"{name} must be an int of at least 1, not {value!r}")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from rewriter.region import NONE
+from rewriter.region import KEEP, NONE
 
 from .errors import InternalError
-from .graph.capture import Capture
+from .graph.capture import Capture, Exit
 from .guard_sources import weakened
 from .guard_text import write_guards
 from .holding import Constants
@@ -97,27 +97,44 @@ def write_slot(
     original_code: OriginalCode | None = None,
     native: bool = USE_NATIVE,
     direct: bool = False,
+    wide: Sequence[str] | None = None,
+    first: str | None = None,
 ) -> SlotText:
     """The slot for these regions, tried in this order. `write_region` must have run, or runs now, for each.
 
-    direct: it answers with what its one landing takes, with no tuple around it (`rewriter.graft`).
+    direct: it answers with what its one landing takes, with no tuple around it.  wide: the locals in its answers, if
+    these are wide (both: `rewriter.graft`).  first: the name of a helper that it calls before anything else.
     """
     if missing := [helper for helper in HELPERS if helper not in helpers]:
         raise InternalError(f"write_slot was not given {', '.join(missing)}")
-    constants: dict[str, Any] = {helper: helpers[helper] for helper in HELPERS}
+    constants: dict[str, Any] = {helper: helpers[helper] for helper in (*HELPERS, *([first] if first else ()))}
+    constants |= {} if wide is None else {"k_KEEP": KEEP}
     texts = [write_region(r, layout.parameters, original_code=original_code, native=native) for r in regions]
     lines = [f"# {name}, entry {layout.index}", f"def slot({', '.join(layout.parameters)}):"]
+    lines += [f"    {first}()"] if first else []
     for region, text in zip(regions, texts, strict=True):
         others = set(layout.parameters).union(*(other.loads - other.stores for other in texts))
         renamed = _names_to_change(text, constants, others)
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
-        lines += renamed_in([*text.lines, *(text.direct if direct else text.exit)], renamed)
+        if wide is not None:
+            exit_ = _wide_exit(region.capture.exit, wide)
+        else:
+            exit_ = text.direct if direct else text.exit
+        lines += renamed_in([*text.lines, *exit_], renamed)
         own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
         constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
     weak = {id(get): get for text in texts for get in text.weak}
     return SlotText("\n".join(lines) + "\n", constants, tuple(weak.values()))
+
+
+def _wide_exit(exit_: Exit, wide: Sequence[str]) -> list[str]:
+    """`(index, stack, *locals)`: what the region says nothing of stays as it is."""
+    count = len(exit_.locals)
+    values = dict(zip(exit_.locals, exit_.values[:count], strict=True))
+    stack = "".join(f"{value}, " for value in exit_.values[count:])
+    return [f"        return {', '.join([str(exit_.landing), f'({stack})', *(values.get(n, 'k_KEEP') for n in wide)])}"]
 
 
 def _describe(capture: Capture) -> str:

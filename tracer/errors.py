@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .breaks import hint_for
+
 
 @dataclass(frozen=True, slots=True)
 class UserLine:
@@ -28,7 +30,7 @@ class TorchgraftError(Exception):
 class GraphBreak(TorchgraftError):
     """Capture cannot go past this point; the original instruction runs instead.
 
-    title: short and stable, to count by.  details: this case.  hint: what the user can do.
+    title: one of `breaks.BREAKS`, to count by.  details: this case.  hint: what the user can do (the title's own).
     stack: the user's lines, outermost first; filled in by the interpreter.
     """
 
@@ -36,7 +38,7 @@ class GraphBreak(TorchgraftError):
         super().__init__(title, details, hint)
         self.title = title
         self.details = details
-        self.hint = hint
+        self.hint = hint or hint_for(title)
         self.stack: tuple[UserLine, ...] = ()
         #: the root instruction behind which the region must end, if the break forbids that it goes on to here
         self.end_behind: int | None = None

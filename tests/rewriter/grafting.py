@@ -8,7 +8,15 @@ from typing import Any
 
 from rewriter.decode import Decoded, decode
 from rewriter.graft import graft
-from rewriter.layouts import context_of, enterable, entry_layout, landable, landing_layout
+from rewriter.layouts import (
+    context_of,
+    enterable,
+    entry_layout,
+    landable,
+    landing_layout,
+    wide_landable,
+    wide_locals,
+)
 from rewriter.region import KEEP
 from rewriter.text import compile_slot, new_slot
 
@@ -68,11 +76,29 @@ def identity_slot(keep: bool, full: bool = False) -> Maker:
     return make
 
 
-def step_slot(limit: int, ran: list[int]) -> Maker:
+def wide_answer(decoded: Decoded, index: int, values: dict[str, str], stack: list[str | None]) -> list[str]:
+    """The items of a wide answer: what is not among the values stays as it is."""
+    objects = "".join(f"{value}, " for value in stack if value)
+    return [str(index), f"({objects})", *[values.get(name, "k_KEEP") for name in wide_locals(decoded)]]
+
+
+def wide_identity_slot(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
+    """A region that lands where it began, with the values it was given, in a wide answer."""
+    if index not in wide_landable(decoded):
+        return none_slot(decoded, index, namespace)
+    entry = entry_layout(decoded, index)
+    stack = [f"s{place}" if slot else None for place, slot in enumerate(entry.stack)]
+    values = wide_answer(decoded, index, dict(zip(entry.locals, entry.parameters, strict=False)), stack)
+    slot = text_slot(decoded, index, namespace, f"return ({', '.join(values)},)", k_KEEP=KEEP)
+    slot.lands = [index]  # type: ignore[attr-defined]
+    return slot
+
+
+def step_slot(limit: int, ran: list[int], *, wide: bool = False) -> Maker:
     """A region that does what the next few simple instructions do, and lands behind them (`ran` counts)."""
 
     def make(decoded: Decoded, index: int, namespace: dict[str, Any]) -> FunctionType:
-        found = _Steps(decoded, index).run(limit)
+        found = _Steps(decoded, index, wide).run(limit)
         if found is None:
             return none_slot(decoded, index, namespace)
         values, constants = found
@@ -87,8 +113,9 @@ def step_slot(limit: int, ran: list[int]) -> Maker:
 class _Steps:
     """A capture in miniature: the expressions that stand for locals and stack slots."""
 
-    def __init__(self, decoded: Decoded, index: int) -> None:
-        self.decoded, self.at = decoded, index
+    def __init__(self, decoded: Decoded, index: int, wide: bool) -> None:
+        self.decoded, self.at, self.wide = decoded, index, wide
+        self.places = wide_landable(decoded) if wide else landable(decoded)
         entry = entry_layout(decoded, index)
         self.locals = dict(zip(entry.locals, entry.parameters, strict=False))
         self.maybe_unbound = set(entry.checked)
@@ -101,7 +128,7 @@ class _Steps:
     def run(self, limit: int) -> tuple[list[str], dict[str, object]] | None:
         best = None
         for step in range(limit):
-            if step and self.at in landable(self.decoded) and context_of(self.decoded, self.at) == self.context:
+            if step and self.at in self.places and context_of(self.decoded, self.at) == self.context:
                 best = self.values(), dict(self.constants)
             if not self.step():
                 break
@@ -109,6 +136,8 @@ class _Steps:
 
     def values(self) -> list[str]:
         """The landing, full where a local that nobody reads any more was bound, and what it takes."""
+        if self.wide:
+            return wide_answer(self.decoded, self.at, self.locals, self.stack)
         layout = landing_layout(self.decoded, self.at)
         if self.bound - set(layout.locals):
             layout = landing_layout(self.decoded, ~self.at)

@@ -28,6 +28,7 @@ from tests.rewriter.grafting import (
     start_only,
     step_slot,
     text_slot,
+    wide_identity_slot,
 )
 
 CASES = [pytest.param(case, id=case.name) for case in zoo.CASES]
@@ -59,6 +60,58 @@ def test_regions_that_land_elsewhere(case, limit):
     ran: list[int] = []
     assert case.run(grafted(case.function, everywhere, step_slot(limit, ran))) == case.run(case.function)
     assert ran or case.name in ("managed",)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", ["identity", "steps", "steps, through"])
+def test_wide_answers(case, kind):
+    ran: list[int] = []
+    make = wide_identity_slot if kind == "identity" else step_slot(9, ran, wide=True)
+    copy = grafted(case.function, everywhere, make, wide=True, through=kind.endswith("through"))
+    assert case.run(copy) == case.run(case.function)
+    assert ran or kind == "identity" or case.name in ("managed",)
+
+
+def test_a_wide_answer_that_leaves_a_local_unbound():
+    """It is a bug of who wrote the region, and must be an error, never a crash."""
+
+    def function(n):
+        x = n
+        return x + 1
+
+    def forgets(decoded, index, namespace):
+        behind = next(i.index for i in decoded.instructions if i.opname == "STORE_FAST") + 1
+        slot = text_slot(decoded, index, namespace, f"return ({behind}, (), k_KEEP)", k_KEEP=KEEP)
+        slot.lands = [behind]
+        return slot
+
+    with pytest.raises(UnboundLocalError, match="'x'"):
+        grafted(function, start_only, forgets, wide=True)(3)
+
+
+def test_landings_through_entries():
+    """A landing goes through the entry that stands there, or around it."""
+
+    def function(n):
+        x = n
+        return x + 1
+
+    for through in (False, True):
+        asked = []
+
+        def lands(decoded, index, namespace, asked=asked):
+            behind = next(i.index for i in decoded.instructions if i.opname == "STORE_FAST") + 1
+            if index == behind:
+                return text_slot(decoded, index, namespace, "k_asked(x)", k_asked=asked.append)
+            slot = text_slot(decoded, index, namespace, f"return ({behind}, 10)")
+            slot.lands = [behind]
+            return slot
+
+        def places(decoded):
+            return [decoded.start, next(i.index for i in decoded.instructions if i.opname == "STORE_FAST") + 1]
+
+        assert grafted(function, places, lands, through=through)(3) == 11
+        assert asked == [10] * through
 
 
 def busy_slot(decoded, index, namespace):

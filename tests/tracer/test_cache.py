@@ -220,7 +220,7 @@ class TestHelper:
         registry, function = Registry(), fresh_function()
         state = adopt(registry, function)
         entry = next(iter(state.entries.values()))
-        helper = Helper(entry, lambda entry, slot, arguments: (entry.index, arguments))
+        helper = Helper(entry, entry.slot, lambda entry, slot, arguments: (entry.index, arguments))
         assert helper(1, 2) == (entry.index, (1, 2))
         del entry
         registry.drop(state)
@@ -231,13 +231,13 @@ class TestHelper:
         registry, function = Registry(), fresh_function()
         state = adopt(registry, function)
         [entry] = state.entries.values()
-        before, helper = entry.slot, Helper(entry, lambda entry, slot, arguments: slot)
+        before, helper = entry.slot, Helper(entry, entry.slot, lambda entry, slot, arguments: slot)
         assert helper() is before
         assert not entry.add_exit(next(iter(entry.exits)))
         assert helper() is before
         assert entry.add_exit(state.decoded.start)
         assert entry.slot is not before and helper() is None
-        assert Helper(entry, lambda entry, slot, arguments: slot)() is entry.slot
+        assert Helper(entry, entry.slot, lambda entry, slot, arguments: slot)() is entry.slot
         entry.silence()
         assert before.__code__ is entry.slot.__code__
 
@@ -245,7 +245,7 @@ class TestHelper:
         registry, function = Registry(), fresh_function()
         state = adopt(registry, function)
         entry = next(iter(state.entries.values()))
-        copy = pickle.loads(pickle.dumps(Helper(entry, lambda entry, slot, arguments: 5)))
+        copy = pickle.loads(pickle.dumps(Helper(entry, entry.slot, lambda entry, slot, arguments: 5)))
         assert copy(1, 2) is None
 
 

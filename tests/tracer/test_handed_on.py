@@ -213,5 +213,5 @@ def test_a_library_function_breaks_at_its_call_and_has_no_copy() -> None:
         logger.setLevel(logging.NOTSET)
     assert report.callees == ()
     told = {(b.title, b.details) for b in report.breaks}
-    assert ("call of a library function", "Logger.info") in told, told
+    assert ("library function is called", "Logger.info") in told, told
     assert {len(b.stack) for b in report.breaks} == {1}

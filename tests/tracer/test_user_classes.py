@@ -352,3 +352,13 @@ def test_who_is_asked_first():
         return x + 1, First() + Inherits(), First() + Overrides(), i, 1 + Inherits(), Overrides() + First()
 
     whole(f, X)
+
+
+def test_a_class_method_written_in_c_that_is_handed_over() -> None:
+    def f(x):
+        make = dict.fromkeys
+        y = x + 1
+        print("a break")
+        return y, make(["a"], 1)
+
+    check(f, torch.ones(2))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import backends, config, log
-from ..config import Backend, Options, Settings
+from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings
 from ..originals import original_code, plain_copy
 from ..report import Report, report_on
 from ..torch_private import DISABLED
@@ -32,15 +32,18 @@ def install(
     recompile_limit: int = 8,
     accumulated_recompile_limit: int = 256,
     compile_after: int = 1,
+    unroll_limit: int = DEFAULT_UNROLL_LIMIT,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
     backend, dynamic: for every `compile` that does not say.  recompile_limit: regions for one entry of a function,
     accumulated_recompile_limit: for all its entries together; past it the function runs plain for what no region fits.
-    compile_after: compile at the n-th call.  A second `install` only changes these settings, for later compiles.
+    compile_after: compile at the n-th call.
+    unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
+    A second `install` only changes these settings, for later compiles.
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
-    settings = Settings(backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after)
+    settings = Settings(backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit)
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
     log.set_logs_from_environment()

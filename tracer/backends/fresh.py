@@ -8,6 +8,7 @@ only, and stays the same: the compiled code has no branches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import torch
 
@@ -27,7 +28,7 @@ def with_fresh_results(capture: FxCapture, call: Call) -> Call:
         nonlocal to_clone
         results = call(*inputs)
         if to_clone is None:
-            to_clone = [index for index in candidates if _shares_wrongly(capture, index, inputs, results)]
+            to_clone = _to_clone(capture, candidates, inputs, results)
         if to_clone:
             results = list(results)
             for index in to_clone:
@@ -42,25 +43,28 @@ def _has_a_twin(capture: FxCapture, index: int) -> bool:
     output = capture.outputs[index]
     if output.same_as_input is not None:
         return False
-    kind = output.dtype, output.shape
+    size = prod(output.shape)
     return any(
-        at not in output.shares_with and (tensor.fake.dtype, tuple(tensor.fake.shape)) == kind
+        at not in output.shares_with and tensor.fake.dtype == output.dtype and tensor.fake.numel() >= size
         for at, tensor in enumerate(capture.inputs)
     ) or any(
-        at not in output.shares_with_outputs and (other.dtype, other.shape) == kind
+        at not in output.shares_with_outputs and other.dtype == output.dtype and prod(other.shape) >= size
         for at, other in enumerate(capture.outputs[:index])
     )
 
 
-def _shares_wrongly(
-    capture: FxCapture, index: int, inputs: Sequence[torch.Tensor], results: Sequence[torch.Tensor]
-) -> bool:
-    output, storage = capture.outputs[index], _storage(results[index])
-    if storage is None:
-        return False
-    return any(at not in output.shares_with and _storage(tensor) == storage for at, tensor in enumerate(inputs)) or any(
-        at not in output.shares_with_outputs and _storage(other) == storage for at, other in enumerate(results[:index])
-    )
+def _to_clone(
+    capture: FxCapture, candidates: list[int], inputs: Sequence[torch.Tensor], results: Sequence[torch.Tensor]
+) -> list[int]:
+    """The candidates that share memory with an input, or an earlier result that keeps its own, and should not."""
+    found: list[int] = []
+    for index in candidates:
+        output, storage = capture.outputs[index], _storage(results[index])
+        others = [tensor for at, tensor in enumerate(inputs) if at not in output.shares_with]
+        others += [r for at, r in enumerate(results[:index]) if at not in (*output.shares_with_outputs, *found)]
+        if storage is not None and any(_storage(other) == storage for other in others):
+            found.append(index)
+    return found
 
 
 def _storage(tensor: torch.Tensor) -> int | None:

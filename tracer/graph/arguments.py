@@ -70,6 +70,4 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
             return plain, plain
     if isinstance(value, tuple):
         return _sequence(value, tuple, symbol)
-    if isinstance(value, torch.Generator):
-        raise GraphBreak("random generator as an argument", str(value.device), "use the default generator")
-    raise GraphBreak("argument that a graph cannot hold", type(value).__qualname__, "pass tensors and plain numbers")
+    raise GraphBreak("argument cannot be in a graph", type(value).__qualname__)

@@ -81,7 +81,7 @@ class GraphBuilder:
     def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:
         """A placeholder for a real tensor. The caller adds the same tensor only once."""
         if not static:
-            raise GraphBreak("dynamic shape", source_text, "dynamic shapes are not captured yet")
+            raise InternalError(f"{source_text}: dynamic shapes are not captured yet")
         fake = self._fakes.fake(tensor)
         if id(fake) in self._tensors:
             raise InternalError(f"{source_text} is an input of the graph already")
@@ -152,13 +152,13 @@ class GraphBuilder:
         return known if known is not None else self._distribute(result, node)
 
     def _symbol(self, value: Any) -> Any:
-        raise GraphBreak("symbolic number as an argument", str(value), "dynamic shapes are not captured yet")
+        raise InternalError(f"{value} is an argument: dynamic shapes are not captured yet")
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
         if result is None or not _tensors_in(arguments):
             name = getattr(target, "__name__", target)
-            raise GraphBreak("call is no operator on tensors", str(name), "call it outside of the compiled function")
+            raise GraphBreak("torch function is no operator", str(name))
         return self._distribute(result, None)
 
     def _new_tensors_in(self, result: Any) -> bool:
@@ -166,7 +166,7 @@ class GraphBuilder:
         kind = result.__class__
         if kind is FakeTensor or isinstance(result, FakeTensor):
             if result.layout is not torch.strided:
-                raise GraphBreak("tensor without strides", str(result.layout), "use dense tensors in compiled code")
+                raise GraphBreak("kind of tensor is not supported", str(result.layout))
             return id(result) not in self._tensors
         if kind in _ANSWERS:
             return False
@@ -175,7 +175,7 @@ class GraphBuilder:
             for item in result.values() if isinstance(result, dict) else result:
                 new |= self._new_tensors_in(item)  # not any(): each item must be one that a graph can give
             return new
-        raise GraphBreak("result that a graph cannot hold", kind.__qualname__, "")
+        raise GraphBreak("result cannot be in a graph", kind.__qualname__)
 
     def _distribute(self, result: Any, node: torch.fx.Node | None) -> Any:
         """The result with a GraphTensor for each tensor; `node` computes it (None: it has no new tensor)."""
@@ -224,7 +224,7 @@ class GraphBuilder:
             if storage not in given:
                 continue
             if storage in self._constants:
-                raise GraphBreak("in-place change of a constant tensor", "", "clone it first")
+                raise GraphBreak("argument cannot be in a graph", "a constant that is written", "clone it first")
             wrote = True
             self._written[storage] = None
             # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
@@ -263,6 +263,10 @@ class GraphBuilder:
         self._nodes.append(node)
         self._effects.append(node)
         return node
+
+    @property
+    def node_count(self) -> int:
+        return len(self._nodes)
 
     # undo ---------------------------------------------------------------------------------------------------------
     def mark(self) -> Mark:

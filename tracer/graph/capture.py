@@ -8,6 +8,7 @@ from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from ..config import DEFAULT_UNROLL_LIMIT
 from ..errors import GraphBreak
 from ..sources import Source
 
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exit:
-    """Where the region ends: a landing, and expressions for its locals and its stack, in the layout's order."""
+    """Where the region ends: a landing, and expressions for its locals and its stack, in the layout's order.
+
+    locals: the names of the locals, which the first values are for.
+    """
 
     landing: int
     values: tuple[str, ...]
+    locals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,8 @@ class Request:
     """What one capture is asked: an entry, the live objects its slot was given, and what is known already.
 
     arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
-    break_at: canonical indices of root instructions at which it must break.
+    changing: texts of sources whose numbers are expected to change from call to call, or have changed.
+    unroll_limit: how many nodes of the graph one loop may be unrolled into; beyond, it runs for real.
     """
 
     decoded: Decoded
@@ -54,7 +60,8 @@ class Request:
     original_code: Callable[[FunctionType], CodeType] = attrgetter("__code__")
     fullgraph: bool = False
     dynamic: bool | None = None
-    break_at: frozenset[int] = frozenset()
+    changing: frozenset[str] = frozenset()
+    unroll_limit: int = DEFAULT_UNROLL_LIMIT
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Capture:
     setup: statements that build new objects (`v0 = [t0, 1]`), run after the graph; then `effects`, in order.
     constants: every `k_*` name that the texts use and that isn't a guard's own.
     graph_break: why the region ends here; None for a return or a boundary that isn't the user's concern.
+    goes_on: where the next region may begin, if not where this one ends.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
     """
 
@@ -82,4 +90,5 @@ class Capture:
     constants: dict[str, Any] = field(repr=False)
     graph_break: GraphBreak | None = None
     can_retry: bool = True
+    goes_on: int | None = None
     inlined: tuple[Any, ...] = field(default=(), repr=False)

@@ -9,7 +9,6 @@ from ..torch_private import DATA_DEPENDENT, UNSUPPORTED
 
 #: parts of messages by which torch says that a fake tensor has no memory
 _NO_MEMORY = ("data pointer", "not supported for tensor subclasses", "Cannot access storage", "is not allocated")
-_VALUES_HINT = "keep the value a tensor, or do this step outside of the compiled function"
 
 
 def explained(error: Exception, target: Any) -> GraphBreak | OperatorFailed:
@@ -20,13 +19,13 @@ def explained(error: Exception, target: Any) -> GraphBreak | OperatorFailed:
         cause = cause.__cause__
     message = _first_line(cause)
     if isinstance(cause, DATA_DEPENDENT):
-        return GraphBreak("operator depends on values of a tensor", f"{name}: {message}", _VALUES_HINT)
+        return GraphBreak("shape depends on a tensor's values", f"{name}: {message}")
     if isinstance(cause, UNSUPPORTED):
-        return GraphBreak("operator has no fake kernel", f"{name}: {message}", "register one with torch.library")
+        return GraphBreak("operator has no fake kernel", f"{name}: {message}")
     if isinstance(error, NotImplementedError):
-        return GraphBreak("operator is not implemented for fake tensors", f"{name}: {_first_line(error)}", "")
+        return GraphBreak("operator has no fake kernel", f"{name}: {_first_line(error)}")
     if isinstance(error, RuntimeError) and any(part in str(error) for part in _NO_MEMORY):
-        return GraphBreak("access to a tensor's memory", f"{name}: {_first_line(error)}", _VALUES_HINT)
+        return GraphBreak("tensor memory is accessed", f"{name}: {_first_line(error)}")
     return OperatorFailed(error)
 
 

@@ -49,17 +49,17 @@ def refuse_input(tensor: torch.Tensor) -> None:
     """Raise GraphBreak for a real tensor that a fake one cannot stand for truthfully."""
     if type(tensor) not in PLAIN_TYPES and not _is_plain_subclass(type(tensor)):
         name = type(tensor).__qualname__
-        raise GraphBreak("tensor subclass", name, "only torch.Tensor, Parameter and Buffer can enter a graph")
+        raise GraphBreak("tensor subclass is not supported", name)
     if tensor.layout is not torch.strided:
-        raise GraphBreak("tensor without strides", str(tensor.layout), "use dense tensors in compiled code")
+        raise GraphBreak("kind of tensor is not supported", str(tensor.layout))
     if tensor.is_quantized:
-        raise GraphBreak("quantized tensor", str(tensor.dtype), "")
+        raise GraphBreak("kind of tensor is not supported", str(tensor.dtype))
     if tensor.is_nested:
-        raise GraphBreak("nested tensor", "", "")
+        raise GraphBreak("kind of tensor is not supported", "nested")
     if tensor.is_meta:
-        raise GraphBreak("tensor on the meta device", "", "compile with tensors on a real device")
+        raise GraphBreak("kind of tensor is not supported", "on the meta device")
     if is_transformed(tensor):
-        raise GraphBreak("tensor of a functorch transform", "vmap, grad or jvp", "compile the whole transform")
+        raise GraphBreak("kind of tensor is not supported", "of a functorch transform: vmap, grad or jvp")
 
 
 def _is_plain_subclass(kind: type) -> bool:

@@ -5,6 +5,7 @@ What the fake mode refuses by itself (values, data-dependent shapes) needs no en
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,30 +14,28 @@ import torch
 from ..errors import GraphBreak
 from ..torch_private import can_be_named
 
-Reason = tuple[str, str]
+_AUTOGRAD = "backward is run"
+_AUTOGRAD_FUNCTION = "custom autograd function is called"
+_HOOK = "hook is registered on a tensor"
+_STATE = "autograd state of a tensor is changed"
+_HISTORY = "autograd state of a tensor is read"
+_MEMORY = "tensor memory is accessed"
+_VALUES = "tensor value is read"
+_NUMPY = "tensor becomes a NumPy array"
 
-_AUTOGRAD: Reason = ("autograd engine in the graph", "call it outside of the compiled function")
-_HOOK: Reason = ("tensor hook", "register hooks outside of the compiled function")
-_STATE: Reason = ("change of a tensor's autograd state", "make that change outside of the compiled function")
-_MEMORY: Reason = ("access to a tensor's memory", "use operators on the tensor instead")
-_STORAGE: Reason = ("change of a tensor's storage", "make a new tensor instead")
-_VALUES: Reason = ("values of a tensor", "keep the value a tensor, or read it outside of the compiled function")
-_GENERATOR: Reason = ("state of a random generator", "seed outside of the compiled function")
-_WAIT: Reason = ("device synchronisation", "")
-
-#: methods and attributes of tensors, by name
-METHODS: dict[str, Reason] = {
+#: methods and attributes of tensors, by name: the break's title
+METHODS: dict[str, str] = {
     "backward": _AUTOGRAD,
     "register_hook": _HOOK,
     "register_post_accumulate_grad_hook": _HOOK,
     "retain_grad": _STATE,
     "requires_grad_": _STATE,
     "detach_": _STATE,
-    "grad": ("gradient of a tensor of the graph", "read .grad outside of the compiled function"),
-    "_grad": ("gradient of a tensor of the graph", "read .grad outside of the compiled function"),
-    "grad_fn": ("autograd graph of a tensor", ""),
-    "_version": ("version counter of a tensor", ""),
-    "_base": ("base of a view", ""),
+    "grad": _HISTORY,
+    "_grad": _HISTORY,
+    "grad_fn": _HISTORY,
+    "_version": _HISTORY,
+    "_base": _HISTORY,
     "_backward_hooks": _HOOK,
     "data_ptr": _MEMORY,
     "const_data_ptr": _MEMORY,
@@ -52,27 +51,27 @@ METHODS: dict[str, Reason] = {
     "__cuda_array_interface__": _MEMORY,
     "__array_interface__": _MEMORY,
     "pin_memory": _MEMORY,
-    "share_memory_": _STORAGE,
-    "set_": _STORAGE,
-    "resize_": _STORAGE,
-    "resize_as_": _STORAGE,
-    "set_data": _STORAGE,
-    "rename_": ("named tensor", "names are not captured"),
-    "numpy": _VALUES,
-    "__array__": _VALUES,
+    "share_memory_": _MEMORY,
+    "set_": _MEMORY,
+    "resize_": _MEMORY,
+    "resize_as_": _MEMORY,
+    "set_data": _MEMORY,
+    "rename_": "kind of tensor is not supported",
+    "numpy": _NUMPY,
+    "__array__": _NUMPY,
     "tolist": _VALUES,
     "__repr__": _VALUES,
     "__str__": _VALUES,
     "__format__": _VALUES,
     "__reduce_ex__": _VALUES,
-    "__deepcopy__": _VALUES,
+    "__deepcopy__": "object is copied",
     "__contains__": _VALUES,
 }
 
-_FUNCTIONS: tuple[tuple[Reason, tuple[str, ...]], ...] = (
+_FUNCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (_AUTOGRAD, ("autograd.grad", "autograd.backward")),
     (
-        _GENERATOR,
+        "random state is set or read",
         (
             "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "random.manual_seed",
             "random.seed", "random.initial_seed", "random.get_rng_state", "random.set_rng_state", "random.fork_rng",
@@ -80,10 +79,13 @@ _FUNCTIONS: tuple[tuple[Reason, tuple[str, ...]], ...] = (
             "cuda.get_rng_state", "cuda.set_rng_state",
         ),
     ),
-    (_WAIT, ("cuda.synchronize", "cuda.current_stream", "cuda.set_device", "cuda.empty_cache", "cpu.synchronize")),
+    (
+        "device is synchronized or switched",
+        ("cuda.synchronize", "cuda.current_stream", "cuda.set_device", "cuda.empty_cache"),
+    ),
     (_MEMORY, ("from_numpy", "frombuffer", "from_file", "from_dlpack", "utils.dlpack.from_dlpack")),
     (
-        ("change of torch's global state", "change it outside of the compiled function"),
+        "global state of torch is changed",
         (
             "set_default_dtype", "set_default_device", "set_default_tensor_type", "set_printoptions", "set_num_threads",
             "set_num_interop_threads", "set_flush_denormal", "set_float32_matmul_precision", "set_grad_enabled",
@@ -93,46 +95,48 @@ _FUNCTIONS: tuple[tuple[Reason, tuple[str, ...]], ...] = (
             "autocast_decrement_nesting",
         ),
     ),
-    (("reading or writing a file", "do it outside of the compiled function"), ("save", "load", "jit.save", "jit.load")),
+    ("file is read or written", ("save", "load", "jit.save", "jit.load")),
 )  # fmt: skip
 
 
-def _functions() -> Iterator[tuple[Callable[..., Any], Reason]]:
-    for name, reason in METHODS.items():
+def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
+    apply = getattr(torch.autograd.Function.apply, "__func__", None)
+    if apply is not None:  # before torch 2.14, where it was written in Python
+        yield apply, _AUTOGRAD_FUNCTION
+    for name, title in METHODS.items():
         method = getattr(torch.Tensor, name, None)
         if callable(method):
-            yield method, reason
-    for reason, names in _FUNCTIONS:
+            yield method, title
+            yield inspect.unwrap(method), title
+    for title, names in _FUNCTIONS:
         for name in names:
             function: Any = torch
             for part in name.split("."):
                 function = getattr(function, part, None)
             if function is not None:
-                yield function, reason
+                yield function, title
+                yield inspect.unwrap(function), title
 
 
-FUNCTIONS: dict[Callable[..., Any], Reason] = dict(_functions())
+FUNCTIONS: dict[Callable[..., Any], str] = dict(_functions())
 
 
 def refuse(target: Any, args: tuple[Any, ...]) -> None:
     """Raise GraphBreak for a call that cannot be in a graph."""
     if target is getattr:
         name = args[1]
-        reason = METHODS.get(name)
+        title = METHODS.get(name)
     elif target.__class__ is str:
-        name, reason = target, METHODS.get(target)
+        name, title = target, METHODS.get(target)
     else:
-        try:
-            name, reason = getattr(target, "__name__", target), FUNCTIONS.get(target)
-        except TypeError:
-            raise GraphBreak("call of an unhashable object", repr(type(target))) from None
-    if reason is not None:
-        raise GraphBreak(reason[0], str(name), reason[1])
-    if name == "apply" and _is_autograd_function(getattr(target, "__self__", None)):
-        raise GraphBreak("custom autograd function", target.__self__.__qualname__, "call it outside of the graph")
+        name, title = getattr(target, "__name__", target), FUNCTIONS.get(target)
+    if title is not None:
+        raise GraphBreak(title, f".{name}" if name in METHODS else f"{name}()")
+    if name == "apply" and is_autograd_function(getattr(target, "__self__", None)):
+        raise GraphBreak("custom autograd function is called", target.__self__.__qualname__)
     if target.__class__ is not str and not can_be_named(target):
-        raise GraphBreak("function that a graph cannot name", repr(target), "call it outside of the compiled function")
+        raise GraphBreak("torch function is no operator", f"a graph cannot name {target!r}")
 
 
-def _is_autograd_function(owner: object) -> bool:
+def is_autograd_function(owner: object) -> bool:
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)

@@ -8,7 +8,7 @@ anew with a break noted at the guilty instruction.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
 from .frame import Frame, NullValue, State
+from .looping import Loops, RunLoop
 
 assert opcodes and families
 
@@ -55,24 +56,27 @@ def capture(request: Request) -> Capture:
     state = GlobalState()
     refusal = state.refusal()
     if refusal is not None:
-        raise GraphBreak("torch is in a state that cannot be captured", refusal, "call it outside of that mode")
+        raise GraphBreak("torch mode is active", refusal)
     with quiet_fake_tensors():
         return _capture(request, state)
 
 
 def _capture(request: Request, state: GlobalState) -> Capture:
     breaks: dict[int, GraphBreak] = {}
+    real_loops: set[int] = set()
     for _ in range(MAX_ATTEMPTS):
-        attempt = Attempt(request, breaks, state)
+        attempt = Attempt(request, breaks, real_loops, state)
         try:
             return attempt.run()
+        except RunLoop as run_loop:
+            real_loops.add(run_loop.head)
         except Restart as restart:
             if restart.index in breaks:
                 raise restart.graph_break from restart
             breaks[restart.index] = restart.graph_break
         finally:
             attempt.ctx.close()
-    raise GraphBreak("capture began anew too often", f"{MAX_ATTEMPTS} times", "")
+    raise GraphBreak("capture takes too long", f"{MAX_ATTEMPTS} times")
 
 
 def as_operator_failure(error: Raised | OperatorFailed) -> OperatorFailed:
@@ -92,8 +96,11 @@ class Mark:
 class Attempt:
     """One try at a capture."""
 
-    def __init__(self, request: Request, breaks: dict[int, GraphBreak], state: GlobalState) -> None:
+    def __init__(
+        self, request: Request, breaks: dict[int, GraphBreak], real_loops: set[int], state: GlobalState
+    ) -> None:
         self.request = request
+        self.loops = Loops(request.decoded, request.layout.index, real_loops, request.unroll_limit)
         self.state = state
         self.breaks = breaks
         self.ctx = Context(request, inlining.call, inlining.resume)
@@ -143,27 +150,40 @@ class Attempt:
                 frame.unit = instruction.index
                 if instruction.opname == "RETURN_VALUE" and mark.index == instruction.index:
                     return self._finish(mark, None)
+                if self._has_left(instruction.index):
+                    return self._land(mark, None, goes_on=instruction.index)
                 noted = self.breaks.get(instruction.index)
                 if noted is not None:
-                    return self._end(mark, noted, noted_before=True)
+                    return self._end(mark, noted)
+                if instruction.index in self.loops.real:
+                    return self._land(mark, None)
+                self.loops.arrive(instruction.index, ctx.graph.node_count)
             try:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
-                    frame.restore(mark.state)
-                    return self._finish(mark, None)
+                    return self._land(mark, None)
                 ctx.spend(1)
+                if self.loops.goes_round(frame.unit, frame.ip):
+                    return self._land(mark, None)
             except GraphBreak as graph_break:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
+                if instruction.opname == "FOR_ITER" and len(graph_break.stack) == 1 and not self.request.fullgraph:
+                    return self._land(mark, None)  # the loop runs for real: nothing that the user need know
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
                 return self._end(mark, self._raises(error), as_operator_failure(error))
             except RecursionError:
-                return self._end(mark, GraphBreak("calls nested too deeply", "", ""))
+                return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
         what = str(error.value) if isinstance(error, Raised) else str(error)
-        graph_break = GraphBreak("an exception leaves the function", what, "the original instruction raises it")
+        graph_break = GraphBreak("exception leaves the function", what)
         graph_break.stack = self.ctx.user_stack()
         return graph_break
+
+    def _has_left(self, index: int) -> bool:
+        """Has the handler been left in which the region began? It can land inside of it only."""
+        (entered, _), (here, _) = self.entered, context_of(self.decoded, index)
+        return here[: len(entered)] != entered
 
     def _mark(self, index: int) -> Mark | None:
         """A mark, where a region may land."""
@@ -174,30 +194,40 @@ class Attempt:
         return Mark(index, self.frame.save(), self.ctx.mark())
 
     # ending ---------------------------------------------------------------------------------------------------------
-    def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None,
-             noted_before: bool = False) -> Capture:  # fmt: skip
-        """End the region at the mark, because of a break, or of an error of the program's own.
-
-        A break that an earlier attempt has noted at a call may come of what the callee makes.
-        """
+    def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
+        """End the region at the mark, because of a break, or of an error of the program's own."""
         graph_break.at = mark.index
+        graph_break.stack = graph_break.stack or self.ctx.user_stack()
         if self.request.fullgraph:
             raise error if error is not None else graph_break
         if graph_break.end_behind is not None:
             behind = self._unit_behind(graph_break.end_behind)
             if behind < mark.index:
                 raise Restart(behind, graph_break)
-        depth = len(graph_break.stack)
+        head = self.loops.around(mark.index)
+        if head is not None and error is None and head not in self.loops.real:
+            raise RunLoop(head)
+        return self._land(mark, graph_break)
+
+    def _land(self, mark: Mark, graph_break: GraphBreak | None, *, goes_on: int | None = None) -> Capture:
+        """Forget what was captured behind the mark, and write the region.
+
+        No break: a loop goes on for real, or a handler ends, and `goes_on` is where the next region may begin.
+        """
         try:
             self.ctx.rollback(mark.context)
         except CannotUndo:
+            graph_break = graph_break or GraphBreak("loop runs for real", "", "")
             raise Restart(mark.index, graph_break) from graph_break
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        if depth > 1 or noted_before:
+        broke_inside = graph_break is not None and len(graph_break.stack) > 1
+        # what an earlier attempt noted here may come of an object that the callee makes
+        if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)
-        return self._finish(mark, graph_break)
+        captured = self._finish(mark, graph_break)
+        return captured if goes_on is None else replace(captured, goes_on=goes_on)
 
     def _unit_behind(self, index: int) -> int:
         """The root instruction behind this one."""
@@ -250,7 +280,7 @@ class Attempt:
             raise graph_break
         for generator in ctx.generators:
             if generator.holds_finally():
-                raise Unbuildable(generator.born, GraphBreak("generator left with a handler open", str(generator), ""))
+                raise Unbuildable(generator.born, GraphBreak("generator is left inside try or with", str(generator)))
         out = ExitWriter(ctx)
         values = self._landing_values(out, mark.index)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
@@ -269,7 +299,7 @@ class Attempt:
             outputs=tuple(name for _, name in outputs),
             setup=tuple(out.setup),
             effects=tuple(effects),
-            exit=Exit(mark.index, values),
+            exit=Exit(mark.index, values, landing_layout(self.decoded, mark.index).locals),
             constants=out.constants,
             graph_break=graph_break,
             can_retry=not graph.mutates_inputs and not graph.uses_rng,
@@ -301,7 +331,7 @@ class Attempt:
         if end.entered:
             kinds = ", ".join(kind for kind, _ in end.entered)
             raise Unbuildable(
-                self._entered_at(), GraphBreak("break inside of a mode", kinds, "leave the `with` block first")
+                self._entered_at(), GraphBreak("torch mode is left open", kinds)
             )
         if end.grad_enabled is None:
             return []

@@ -49,6 +49,8 @@ class Context:
         self.inlined: list[CodeType] = []
         #: for each graph input, in order: its source
         self.inputs: dict[int, Source] = {}
+        #: tensors made from Python numbers that enter the graph, by their source
+        self.number_inputs: dict[Source, TensorValue] = {}
         #: live mutable values from outside that were changed, in the order of their first change
         self.changed: dict[int, Mutable] = {}
         self._run_inline = run_inline
@@ -117,6 +119,12 @@ class Context:
             self._held_names.add(name)
             held = self._held[id(obj)] = Held(name, obj)
         return held
+
+    def changes(self, source: Source) -> bool:
+        """Is it to be expected that what is read there is another number at the next call?"""
+        if self.request.dynamic is not None:
+            return self.request.dynamic
+        return str(source) in self.request.changing or any(map(self.changes, source.bases()))
 
     def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
         """A guard on a held object that itself changes (a module's dict)."""
@@ -229,9 +237,7 @@ class Context:
     def spend(self, n: int) -> None:
         self._left -= n
         if self._left < 0:
-            raise GraphBreak(
-                "capture too long", f"over {BUDGET} steps", "compile a smaller function, or let the loop run for real"
-            )
+            raise GraphBreak("capture takes too long", f"over {BUDGET} steps")
 
     # names ----------------------------------------------------------------------------------------------------------
     def namespace(self, module_dict: dict[str, Any]) -> Namespace:
@@ -255,9 +261,7 @@ class Context:
     def inline(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interpret a call of a Python function."""
         if len(self.frames) >= MAX_DEPTH:
-            raise GraphBreak(
-                "calls nested too deeply", f"{len(self.frames)} frames", "recursion is not inlined that deep"
-            )
+            raise GraphBreak("calls are nested too deeply", f"{len(self.frames)} frames")
         return self._run_inline(self, function, args, kwargs)
 
     def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
@@ -269,7 +273,7 @@ class Context:
         if isinstance(iterator, GeneratorValue):
             return iterator.send(self, sent)
         if not (isinstance(sent, ConstantValue) and sent.value is None):
-            raise GraphBreak("send() to an iterator", str(iterator), "")
+            raise GraphBreak("Python raises or warns here", f"send() to {iterator}")
         return iterator.next(self), constant(None)
 
     def wrap_attribute(self, obj: object, owner: Value, name: str) -> Value:

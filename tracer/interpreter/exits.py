@@ -122,7 +122,7 @@ class ExitWriter:
         if name is None:
             return self._bind(value, full)
         if not empty:
-            raise GraphBreak("object that refers to itself", str(value), "")
+            raise GraphBreak("object cannot be rebuilt", str(value))
         self.setup.insert(at, f"{name} = {empty}")
         self._names[id(value)] = name
         self._kept.append(value)

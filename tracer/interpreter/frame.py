@@ -31,7 +31,7 @@ NULL = NullValue()
 #: what a handler gives back to end its frame's run: the value returned or yielded
 Handler = Callable[["Frame", Instruction], "Value | None"]
 HANDLERS: dict[str, Handler] = {}
-#: canonical instructions that capture refuses, each with the reason; with HANDLERS this is every one (a test holds it)
+#: canonical instructions that capture refuses, each with the break's title; with HANDLERS this is every one (a test)
 REFUSED: dict[str, str] = {}
 
 
@@ -50,11 +50,11 @@ def handles(*opnames: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def refuses(reason: str, *opnames: str) -> None:
+def refuses(title: str, *opnames: str) -> None:
     for opname in opnames:
         if opname in HANDLERS or opname in REFUSED:
             raise InternalError(f"{opname} is both handled and refused: one of the two, in interpreter/opcodes/")
-        REFUSED[opname] = reason
+        REFUSED[opname] = title
 
 
 class Frame:
@@ -121,9 +121,7 @@ class Frame:
         try:
             handler = HANDLERS.get(instruction.opname)
             if handler is None:
-                raise GraphBreak(
-                    "instruction that is not captured", instruction.opname, REFUSED.get(instruction.opname, "")
-                )
+                raise GraphBreak(REFUSED[instruction.opname], instruction.opname)
             return handler(self, instruction)
         except Raised as raised:
             if not self.unwind(raised.value, instruction.index):

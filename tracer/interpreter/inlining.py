@@ -17,19 +17,15 @@ from .frame import Frame
 if TYPE_CHECKING:
     from .context import Context
 
-#: the title of a break in a function of the standard library
-_LIBRARY = "call of a library function"
 
 
 def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a call of the function gives. A break inside names the user's whole stack."""
     code = function.code
     if function.function is not None and DISABLED in vars(function.function):
-        raise GraphBreak("call of a disabled function", function.qualname, "it was marked to run plain")
+        raise GraphBreak("function is disabled", function.qualname)
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
-        raise GraphBreak(
-            "call of an asynchronous function", function.qualname, "await it outside of the compiled function"
-        )
+        raise GraphBreak("coroutine is suspended or called", function.qualname)
     frame = Frame(ctx, code, ctx.namespace(function.globals))
     frame.function = function
     frame.locals = bind_arguments(ctx, function, args, kwargs)
@@ -53,8 +49,7 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    hint = "call it outside of the compiled function, or let it be a break"
-    graph_break = GraphBreak(_LIBRARY, function.qualname, hint)
+    graph_break = GraphBreak("library function is called", function.qualname)
     graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
     return graph_break
 
@@ -76,7 +71,7 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
     frame: Frame = generator.frame
     fresh = frame.is_fresh(generator.content)
     if fresh and not (isinstance(sent, ConstantValue) and sent.value is None):
-        raise GraphBreak("send() to a generator that was not started", str(generator), "")
+        raise GraphBreak("Python raises or warns here", f"send() to {generator}, which was not started")
     if frame in ctx.frames:
         ctx.raise_(ValueError("generator already executing"))
     frame.restore(generator.content)
@@ -88,7 +83,7 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         result = run(ctx, frame)
     except Raised as raised:
         if isinstance(raised.value, Value) and raised.value.python_type(ctx) is StopIteration:
-            raise GraphBreak("generator raised StopIteration", str(generator), "") from None
+            raise GraphBreak("Python raises or warns here", f"{generator} raised StopIteration") from None
         raise
     if frame.yielded:
         ctx.change(generator, frame.save())

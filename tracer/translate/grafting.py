@@ -8,12 +8,16 @@ from typing import Any
 
 from rewriter.decode import Decoded
 from rewriter.graft import graft
+from rewriter.layouts import wide_locals
 from rewriter.text import compile_slot
 
 from .. import emit
-from ..cache import CodeState, EntryState, Helper, Region, Serve, go_on
+from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, go_on
 from ..originals import original_code
-from .places import first_enterable
+from .places import first_among, first_enterable, running_places
+
+#: So many calls begin at most with the code that has landings everywhere.
+SCOUTING_CALLS = 10
 
 #: Tells a watcher of the starts of a code object.
 Watch = Callable[[CodeType, Callable[[CodeType, FrameType], bool]], None]
@@ -31,38 +35,94 @@ class Grafter:
         self.watch: Watch | None = None
 
     def write(self, state: CodeState, entry: EntryState) -> None:
-        """The slot's text anew: all regions, and the way on where none fits."""
-        final = entry.dead or entry.limit_told
-        if final and not entry.regions:
+        """The text of its slots anew: all regions, and the way on where none fits."""
+        quiet = entry.is_final and not entry.regions
+        if quiet:
             entry.silence()
-            return
-        helpers: dict[str, Callable[..., Any]] = {
-            "k_miss": go_on if final else Helper(entry, self._miss),
-            "k_failed": Helper(entry, self._failed),
-            "k_raised": Helper(entry, self._raised),
-        }
-        compiled = [region.compiled for region in entry.regions]
-        written = emit.write_slot(
-            state.name, entry.layout, compiled, helpers, original_code=original_code, direct=entry.direct
-        )
-        entry.slot.__code__ = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
-        entry.text = written.text
+        elif state.is_scouting:
+            entry.text = ""
+        else:
+            entry.text = self._write(state, entry, entry.slot, direct=entry.direct)
+        wide = entry.wide
+        if wide is not None and (not quiet or entry.index == state.first):
+            text = self._write(state, entry, wide, wide=wide_locals(state.decoded))
+            entry.text = entry.text or text
 
+    def _write(self, state: CodeState, entry: EntryState, slot: FunctionType, **how: Any) -> str:
+        regions = [r for r in entry.regions if entry.can_run_in(slot, r.capture.exit.landing)]
+        final = entry.is_final or len(regions) < len(entry.regions)
+        helpers: dict[str, Callable[..., Any]] = {
+            "k_miss": go_on if final else Helper(entry, slot, self._miss),
+            "k_failed": Helper(entry, slot, self._failed),
+            "k_raised": Helper(entry, slot, self._raised),
+        }
+        if slot is entry.wide and entry.index == state.first and state.is_scouting:
+            helpers["k_begins"] = Helper(entry, slot, self._begins)
+            how["first"] = "k_begins"
+        compiled = [region.compiled for region in regions]
+        written = emit.write_slot(state.name, entry.layout, compiled, helpers, original_code=original_code, **how)
+        slot.__code__ = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
+        return written.text
+
+    # grafts -----------------------------------------------------------------------------------------------------------
     def first_graft(self, state: CodeState) -> None:
-        """The first graft of a state: an entry at the start, or where the state wants its first one."""
+        """The first graft of a state: an entry at the start, or where the state wants its first one.
+
+        A function that may run for long gets entries and landings in all of its loops at once.
+        """
         decoded = state.decoded
-        start = decoded.start if state.start is None else state.start
-        entry = state.entries[start] = EntryState(state, decoded, start)
+        entries, landings = running_places(decoded) if state.start is None else (set(), set())
+        if entries:
+            state.scouting = Scouting(state, decoded, entries | {state.first}, landings)
+        entry = self._enter(state, decoded, state.first)
         self.write(state, entry)
-        self.graft(state, decoded)
+        if state.scouting is None:
+            self.graft(state, decoded)
+            return
+        exits = {index: tuple(sorted(found)) for index, found in state.scouting.exits.items()}
+        slots = state.scouting.take_slots()
+        state.use(graft(decoded, slots, landings=(), exits=exits, wide=True, through=True))
+        self.watch_start(state)
+
+    def _enter(self, state: CodeState, decoded: Decoded, index: int) -> EntryState:
+        entry = state.entries[index] = EntryState(state, decoded, index)
+        if state.scouting is not None:
+            entry.also_in(state.scouting)
+        return entry
+
+    def _begins(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
+        """A call begins with the code that has landings everywhere. It has done its work once nothing new comes."""
+        state = entry.state
+        if state is None or state.scouting is None or not state.is_scouting:
+            return
+        scouting = state.scouting
+        scouting.calls += 1
+        if scouting.calls > 1 and (not scouting.compiled or scouting.calls > SCOUTING_CALLS):
+            self._settle(state)
+        scouting.compiled = False
+
+    def _settle(self, state: CodeState) -> None:
+        """Later calls get a code object with just the entries and landings that are used."""
+        assert state.scouting is not None
+        state.scouting.settled = True
+        for entry in state.entries.values():
+            for region in entry.regions:
+                entry.add_exit(region.capture.exit.landing)
+            self.write(state, entry)
+        self.graft(state, state.decoded)
 
     def graft(self, state: CodeState, decoded: Decoded) -> None:
         """New code for later calls, with the entries that have, or may get, regions; the original where none has."""
+        if state.scouting is not None:
+            state.scouting.settled = True
         entries = [entry for entry in state.entries.values() if entry.has_work]
         slots = {entry.index: entry.slot for entry in entries}
         exits = {entry.index: tuple(sorted(entry.exits)) for entry in entries}
         direct = [entry.index for entry in entries if entry.direct]
-        state.use(graft(decoded, slots, landings=(), exits=exits, direct=direct) if slots else state.original)
+        code = state.original
+        if slots:
+            code = graft(decoded, slots, landings=(), exits=exits, direct=direct, through=True)
+        state.use(code)
         self.watch_start(state)
 
     def watch_start(self, state: CodeState) -> None:
@@ -75,28 +135,39 @@ class Grafter:
         entry, on_start = start, self._on_start
         self.watch(state.grafted, lambda code, frame: on_start(entry, frame))
 
-    def put_in(self, state: CodeState, entry: EntryState, region: Region, behind: Iterable[int]) -> bool:
-        """A region goes into its slot, the first to be tried, and entries behind where it ends.
+    def put_in(
+        self, state: CodeState, entry: EntryState, region: Region, behind: Iterable[int], slot: FunctionType
+    ) -> bool:
+        """A region goes into its slots, the first to be tried, and entries behind where it ends.
 
-        False: it ends where the code that is running has no landing for it. Then only later calls can run it.
+        False: it ends where the code that called `slot` has no landing for it. Then only later calls can run it.
         """
         entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
-        lands_elsewhere = entry.add_exit(region.capture.exit.landing)
+        landing = region.capture.exit.landing
+        runs_here = entry.can_run_in(slot, landing)
+        if state.scouting is not None:
+            state.scouting.compiled = True
+        lands_elsewhere = not state.is_scouting and entry.add_exit(landing)
         self.write(state, entry)
         self.enter_at(state, behind, anyway=lands_elsewhere)
-        return not lands_elsewhere
+        if state.is_scouting and not runs_here:
+            self._settle(state)
+        return runs_here
 
     def enter_at(self, state: CodeState, indices: Iterable[int], *, anyway: bool = False) -> None:
         """Entries at these places, or at the first possible ones behind them; later calls have them."""
         decoded = state.decoded
-        new = sorted(first_enterable(decoded, indices) - set(state.entries))
+        wanted = first_enterable(decoded, indices)
+        if state.is_scouting and state.scouting is not None:  # the frame that runs has no others
+            wanted |= first_among(decoded, indices, state.scouting.exits)
+        new = sorted(wanted - set(state.entries))
         if not new and not anyway:
             return
         try:
             for index in new:
-                entry = state.entries[index] = EntryState(state, decoded, index)
-                self.write(state, entry)
-            self.graft(state, decoded)
+                self.write(state, self._enter(state, decoded, index))
+            if not state.is_scouting:
+                self.graft(state, decoded)
         except Exception:
             for index in new:
                 state.entries.pop(index, None)

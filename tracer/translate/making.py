@@ -14,7 +14,7 @@ from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings
 from ..graph.capture import Callee, Capture, Request
 from ..originals import original_code, plain_copy
-from .places import code_of
+from .places import changing_parameters, code_of
 
 
 class Maker:
@@ -42,6 +42,8 @@ class Maker:
             original_code=code_of,
             fullgraph=state.options.fullgraph,
             dynamic=self._dynamic(state),
+            changing=changing_parameters(state.decoded, entry.layout) | entry.changed,
+            unroll_limit=self.settings.unroll_limit,
         )
         began = time.perf_counter()
         self.capturing_thread = threading.get_ident()

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Container, Iterable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from rewriter.decode import Decoded
 from rewriter.instructions import TERMINAL_OPNAMES
-from rewriter.layouts import enterable
+from rewriter.layouts import enterable, wide_landable
+from rewriter.loops import loops, loops_around
+from rewriter.region import EntryLayout
 
 from ..graph.capture import Callee, Capture
 from ..originals import original_code
+
+SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+#: A capture never breaks at these, or so seldom that a frame which is running may go without a landing there.
+PLAIN = frozenset(
+    "NOP POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "
+    "STORE_DEREF LOAD_GLOBAL MAKE_CELL BUILD_TUPLE BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_STRING LIST_APPEND "
+    "LIST_EXTEND MAP_ADD IS_OP UNARY_NOT MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE PUSH_EXC_INFO POP_EXCEPT RERAISE "
+    "BINARY_OP COMPARE_OP LOAD_ATTR UNPACK_SEQUENCE".split()
+)
+#: What only goes on elsewhere: no capture begins there.
+PASSED = frozenset(["JUMP", "FOR_ITER"])
 
 
 def successors(decoded: Decoded, index: int) -> list[int]:
@@ -29,8 +43,16 @@ def successors(decoded: Decoded, index: int) -> list[int]:
     return found
 
 
+def handlers(decoded: Decoded, index: int) -> list[int]:
+    """Where execution goes if this instruction raises, and the function doesn't end."""
+    handler = decoded.handler_at(index)
+    if handler is None or decoded.instructions[handler.target].opname == "STOPITERATION_ERROR":
+        return []
+    return [handler.target]
+
+
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
-    """These places, each replaced by the first ones behind it where an entry can stand."""
+    """These places, each replaced by the first ones behind it where an entry can stand and a capture can begin."""
     possible, todo = enterable(decoded), list(indices)
     seen: set[int] = set()
     found: set[int] = set()
@@ -39,19 +61,70 @@ def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
         if index in seen:
             continue
         seen.add(index)
-        if index in possible:
+        if index in possible and decoded.instructions[index].opname not in PASSED:
             found.add(index)
         else:
             todo += successors(decoded, index)
     return found
 
 
+def first_among(decoded: Decoded, indices: Iterable[int], places: Container[int]) -> set[int]:
+    """These places, each replaced by the first ones behind it that are among some others."""
+    todo, seen, found = list(indices), set(), set()
+    while todo:
+        index = todo.pop()
+        if index in places:
+            found.add(index)
+        elif index not in seen:
+            seen.add(index)
+            todo += successors(decoded, index)
+    return found
+
+
 def behind(decoded: Decoded, captured: Capture) -> list[int]:
-    """What follows the instruction that broke, or at which a region ends for another reason."""
-    at = captured.exit.landing
-    if captured.graph_break is not None and captured.graph_break.at is not None:
-        at = captured.graph_break.at
-    return successors(decoded, at)
+    """What follows the instruction that broke, or the place itself where a region ends for another reason."""
+    if captured.goes_on is not None:
+        return [captured.goes_on]
+    if captured.graph_break is None:
+        landing = captured.exit.landing
+        returns = any(i.opname == "RETURN_VALUE" for i in decoded.instructions[landing : landing + 2] if i.unit == landing)
+        return [] if returns else [landing]
+    at = captured.exit.landing if captured.graph_break.at is None else captured.graph_break.at
+    return behind_break(decoded, at)
+
+
+def behind_break(decoded: Decoded, index: int) -> list[int]:
+    """What may follow an instruction that the original bytecode runs."""
+    return successors(decoded, index) + handlers(decoded, index)
+
+
+def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
+    """Entries and landings for a frame that may run for long: one with a loop, or of a generator.
+
+    Such a frame keeps its code object, so these must be there before anything is known of what breaks. Both empty
+    where there is no loop and nothing that suspends.
+    """
+    heads = {loop.head for loop in loops(decoded)}
+    if not heads and not decoded.code.co_flags & SUSPENDS:
+        return set(), set()
+    last = {i.unit: i.opname for i in decoded.instructions if decoded.stack_at(i.unit) is not None}  # of each unit
+    breaking = {unit for unit in last if last[unit] not in PLAIN}
+    calls = {unit for unit in breaking if last[unit].startswith("CALL")}
+    landings = breaking | heads | {behind for unit in calls for behind in successors(decoded, unit)}
+    landings |= {unit for unit, opname in last.items() if opname == "RETURN_VALUE"}
+    wanted = [behind for unit in breaking for behind in behind_break(decoded, unit)]
+    return first_enterable(decoded, [*heads, *wanted]), landings & wide_landable(decoded)
+
+
+def changing_parameters(decoded: Decoded, layout: EntryLayout) -> frozenset[str]:
+    """What a slot in a loop is given and another iteration may give otherwise: locals that the loop assigns, the stack."""
+    within = {unit for loop in loops_around(decoded, layout.index) for unit in loop.body}
+    if not within:
+        return frozenset()
+    assigned = {i.arg for i in decoded.instructions if i.unit in within and i.opname == "STORE_FAST"}
+    parameters = dict(zip(layout.locals, layout.parameters, strict=False))
+    stack = layout.parameters[len(layout.locals) + len(layout.cells) :]
+    return frozenset(parameters[name] for name in assigned & parameters.keys()).union(stack)
 
 
 def take_arguments(frame: FrameType, names: Iterable[str]) -> tuple[Any, ...] | None:

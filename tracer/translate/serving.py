@@ -18,14 +18,15 @@ from typing import Any
 from .. import config, log
 from ..cache import BreakRecord, CodeState, Counters, EntryState, Region, Registry
 from ..config import Settings
-from ..errors import GraphBreak, InternalError, OperatorFailed
+from ..errors import GraphBreak, InternalError, OperatorFailed, UserLine
 from ..graph.capture import Capture, Request
 from ..guard_text import explain_failure
+from ..guards import Guard, Kind
 from ..interpreter.capture import capture
 from ..originals import original_code
 from .grafting import Grafter
 from .making import Maker
-from .places import behind, is_worth_it, successors, take_arguments
+from .places import behind, behind_break, is_worth_it, take_arguments
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -129,7 +130,8 @@ class Translator:
             return True
         entry.reached += 1
         self.counters.add("misses")
-        if self._compile(state, entry, entry.slot, arguments) is None:
+        slot = (entry.wide if state.is_scouting else None) or entry.slot
+        if self._compile(state, entry, slot, arguments) is None:
             # The entry comes next, with the same arguments; it need not try the same once more.
             self.counters.add("fallbacks")
             entry.tried[threading.get_ident()] = tuple(map(id, arguments))
@@ -171,18 +173,20 @@ class Translator:
         if not self._take_lock(blocking=False):
             return None
         try:
-            if not self.on or state.entries.get(entry.index) is not entry or entry.slot is not slot:
+            if not self.on or state.entries.get(entry.index) is not entry or not entry.owns(slot):
                 return None  # another thread has just put all back, or grafted anew
             if self._at_limit(state, entry, arguments):
                 return None
-            return self._region(state, entry, arguments)
+            return self._region(state, entry, slot, arguments)
         finally:
             try:
                 self._sweep()
             finally:
                 self._let_go()
 
-    def _region(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> Region | None:
+    def _region(
+        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+    ) -> Region | None:
         """Capture, compile, put in. None where there is nothing to be had, or where it can't be done."""
         try:
             captured, seconds = self.maker.capture(state, entry, arguments)
@@ -193,13 +197,13 @@ class Translator:
                 self.grafter.enter_at(state, behind(state.decoded, captured))
                 return None
             region = self.maker.region(state, entry, captured, seconds)
-            return region if self._put_in(state, entry, region) else None
+            return region if self._put_in(state, entry, slot, region) else None
         except GraphBreak as error:
             self._note_break(state, entry, error)
             if state.options.fullgraph:
                 raise error.with_traceback(None) from None
             self._nothing_here(state, entry)
-            self.grafter.enter_at(state, successors(state.decoded, entry.index if error.at is None else error.at))
+            self.grafter.enter_at(state, behind_break(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             log.backend.debug("%s: %s; running it plain", state.name, error)
         except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
@@ -208,13 +212,13 @@ class Translator:
             self._failed(state, error, entry)
         return None
 
-    def _put_in(self, state: CodeState, entry: EntryState, region: Region) -> bool:
+    def _put_in(self, state: CodeState, entry: EntryState, slot: FunctionType, region: Region) -> bool:
         """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
-        runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture))
+        runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture), slot)
         self._drop_when_orphaned(entry, region)
         tell_of(state, entry, region)
         return runs_here
@@ -224,6 +228,7 @@ class Translator:
 
     def _note_break(self, state: CodeState, entry: EntryState, error: GraphBreak) -> None:
         self.counters.add_break(error.title)
+        error.stack = error.stack or (UserLine(state.filename, entry.line, state.name),)
         key = (error.title, error.details, error.stack)
         if key in state.breaks:
             state.breaks[key].count += 1
@@ -238,7 +243,9 @@ class Translator:
         reason = "no region"
         if entry.regions:
             self.counters.add("guard_failures")
-            reason = why_refused(state, entry, entry.regions[0], arguments)
+            guard, reason = why_refused(state, entry, entry.regions[0], arguments)
+            if guard is not None and guard.kind is Kind.EQUALS and type(guard.expected) in (int, float):
+                entry.changed |= {str(guard.source)}
             log.recompiles.debug("%s (%s:%s): %s", state.name, state.filename, entry.line, reason)
         if len(entry.regions) < settings.recompile_limit and count < settings.accumulated_recompile_limit:
             return False
@@ -299,7 +306,7 @@ class Translator:
             return
         try:
             region = entry.regions.pop(0)
-            reason = why_refused(state, entry, region, arguments)
+            _, reason = why_refused(state, entry, region, arguments)
             self._failed(state, InternalError(f"a region's guards fail on what it was captured with: {reason}"), entry)
         finally:
             self._let_go()
@@ -361,14 +368,16 @@ def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
     log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
 
 
-def why_refused(state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]) -> str:
+def why_refused(
+    state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]
+) -> tuple[Guard | None, str]:
     """Which guard of a region doesn't hold, what it wants and what it finds, and the user's line that needs it."""
     named = dict(zip(entry.layout.parameters, arguments, strict=True))
     reason = explain_failure(region.capture.guards, named, state.globals, original_code)
     if reason is None:
-        return "unknown (what it looks at has changed again)"
+        return None, "unknown (what it looks at has changed again)"
     guard, seen = reason
-    return f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
+    return guard, f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
 
 
 def _finds_something_gone(error: Exception) -> bool:

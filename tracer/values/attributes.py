@@ -117,7 +117,7 @@ class ObjectAttributes(Mutable):
             else:
                 real = own_dict(self.object)
                 if type(real) is not dict:
-                    self.refuse("attributes", "its __dict__ is no plain dict")
+                    self.refuse("attribute cannot be read", "__dict__, which is no plain dict,")
                 self.attributes = InstanceDict(self, dict_source(self.object, self.source, ctx), real)
                 ctx.know(real, self.attributes)
             ctx.on_rollback(lambda: setattr(self, "attributes", None))
@@ -131,7 +131,7 @@ class ObjectAttributes(Mutable):
 
     def as_python(self, ctx: Context) -> Any:
         if self.source is None:
-            self.refuse("python value")
+            self.refuse("value is known at run time only")
         ctx.guard(Kind.IS, self.source, self.object)
         return self.object
 
@@ -155,7 +155,7 @@ class ObjectAttributes(Mutable):
         if getter in GENERIC_GETATTRIBUTE:
             return self.lookup(ctx, name)
         if type(getter) is not types.FunctionType:
-            raise GraphBreak("attributes read by C code", str(self))
+            raise GraphBreak("attribute cannot be read", f"__getattribute__ of {self} is written in C")
         return ctx.real(ctx.wrap(getter, ctx.hold(getter))).call(ctx, [self, constant(name)], {})
 
     def lookup(self, ctx: Context, name: str) -> Value | None:
@@ -207,7 +207,7 @@ class ObjectAttributes(Mutable):
         if name == "__dict__" and (attributes := self.instance_dict(ctx)) is not None:
             return attributes
         if type(raw) is not types.MemberDescriptorType or find(self.cls, name) is not raw:
-            self.refuse(f"attribute .{name}")
+            self.refuse("attribute cannot be read", f".{name}")
         found = self.content.get(raw)
         if found is None and self.object is not None:
             found = self._slot_from_outside(ctx, raw)
@@ -233,7 +233,7 @@ class ObjectAttributes(Mutable):
         elif type(setter) is types.FunctionType:
             ctx.real(ctx.wrap(setter, ctx.hold(setter))).call(ctx, [self, constant(name), value], {})
         else:
-            self.refuse(f"setting attribute .{name}")
+            self.refuse("attribute cannot be set", f".{name}")
 
     def generic_setattr(self, ctx: Context, name: str, value: Value) -> None:
         raw = class_attribute(ctx, self.cls, name)
@@ -256,7 +256,7 @@ class ObjectAttributes(Mutable):
         else:
             function = class_attribute(ctx, kind, verb)
             if type(function) is not types.FunctionType:
-                self.refuse(f"{'setting' if args else 'deleting'} attribute .{name}")
+                self.refuse("attribute cannot be set", f".{name}")
             descriptor = descriptor_value(ctx, self.cls, name, raw)
             ctx.real(ctx.wrap(function, ctx.hold(function))).call(ctx, [descriptor, self, *args], {})
         return True
@@ -264,7 +264,7 @@ class ObjectAttributes(Mutable):
     def write_c_attribute(self, ctx: Context, raw: Any, value: Value) -> None:
         """Fill or empty (DELETED) a slot."""
         if type(raw) is not types.MemberDescriptorType or find(self.cls, raw.__name__) is not raw:
-            self.refuse(f"setting attribute .{raw.__name__}")
+            self.refuse("attribute cannot be set", f".{raw.__name__}")
         if value is DELETED:
             self.read_c_attribute(ctx, raw)
         self._check_changeable(ctx)
@@ -274,13 +274,13 @@ class ObjectAttributes(Mutable):
         """Put the attribute into the instance's dict."""
         attributes = self.instance_dict(ctx)
         if attributes is None:
-            self.refuse(f"setting attribute .{name}")
+            self.refuse("attribute cannot be set", f".{name}")
         self._check_changeable(ctx)
         attributes.put(ctx, name, constant(name), value)
 
     def _check_changeable(self, ctx: Context) -> None:
         if class_attribute(ctx, self.cls, "__del__") is not MISSING:
-            self.refuse("changing an object with a finaliser")
+            self.refuse("object has a finalizer", "change")
 
     def delattr(self, ctx: Context, name: str) -> None:
         deleter = class_attribute(ctx, self.cls, "__delattr__")
@@ -289,7 +289,7 @@ class ObjectAttributes(Mutable):
         elif type(deleter) is types.FunctionType:
             ctx.real(ctx.wrap(deleter, ctx.hold(deleter))).call(ctx, [self, constant(name)], {})
         else:
-            self.refuse(f"deleting attribute .{name}")
+            self.refuse("attribute cannot be set", f"deleting .{name}")
 
     def generic_delattr(self, ctx: Context, name: str) -> None:
         raw = class_attribute(ctx, self.cls, name)

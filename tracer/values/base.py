@@ -43,25 +43,25 @@ class Value:
     def __str__(self) -> str:
         return f"{self.kind} {self.source}" if self.source is not None else f"a {self.kind}"
 
-    def refuse(self, what: str, hint: str = "") -> NoReturn:
-        hint = hint or "do it outside of the compiled function, or let it be a break"
-        raise GraphBreak(f"{what} of {self.kind}", str(self), hint)
+    def refuse(self, title: str, what: str = "", hint: str = "") -> NoReturn:
+        """Break; `title` is one of tracer/breaks.py, `what` was tried."""
+        raise GraphBreak(title, f"{what} of {self}" if what else str(self), hint)
 
     # what it is -----------------------------------------------------------------------------------------------------
     def python_type(self, ctx: Context) -> type:
         """The exact type of the object; its guard is added by whoever made the value."""
-        self.refuse("type")
+        self.refuse("operation is not supported", "type")
 
     def as_python(self, ctx: Context) -> Any:
         """The object itself, guarded to be just this one at run time; refused where it is only known at run time."""
-        self.refuse("python value")
+        self.refuse("value is known at run time only")
 
     def truth(self, ctx: Context) -> bool:
-        self.refuse("truth value")
+        self.refuse("operation is not supported", "truth value")
 
     def key(self, ctx: Context) -> object:
         """A hashable that equals another value's key just when the objects are equal as dict keys."""
-        self.refuse("hash")
+        self.refuse("key is not supported")
 
     def is_same(self, ctx: Context, other: Value) -> bool:
         """`self is other`. `other` is realised and another value object."""
@@ -69,28 +69,28 @@ class Value:
 
     # attributes and items -------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
-        self.refuse(f"setting attribute .{name}")
+        self.refuse("attribute cannot be set", f".{name}")
 
     def delattr(self, ctx: Context, name: str) -> None:
-        self.refuse(f"deleting attribute .{name}")
+        self.refuse("attribute cannot be set", f"deleting .{name}")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        self.refuse("indexing")
+        self.refuse("operation is not supported", "indexing")
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
-        self.refuse("setting an item")
+        self.refuse("operation is not supported", "setting an item")
 
     def delitem(self, ctx: Context, key: Value) -> None:
-        self.refuse("deleting an item")
+        self.refuse("operation is not supported", "deleting an item")
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
-        self.refuse("`in`")
+        self.refuse("operation is not supported", "`in`")
 
     def length(self, ctx: Context) -> Value:
-        self.refuse("len()")
+        self.refuse("operation is not supported", "len()")
 
     # operators ------------------------------------------------------------------------------------------------------
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
@@ -102,25 +102,25 @@ class Value:
         return None
 
     def unary(self, ctx: Context, op: str) -> Value:
-        self.refuse(f"unary {op}")
+        self.refuse("operation is not supported", f"unary {op}")
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         return None
 
     # calls and iteration --------------------------------------------------------------------------------------------
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        self.refuse("call")
+        self.refuse("operation is not supported", "call")
 
     def call_method(self, ctx: Context, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.getattr(ctx, name).call(ctx, args, kwargs)
 
     def iterate(self, ctx: Context) -> Value:
         """`iter(self)`"""
-        self.refuse("iteration")
+        self.refuse("operation is not supported", "iteration")
 
     def next(self, ctx: Context) -> Value | None:
         """`next(self)`; None when it ends."""
-        self.refuse("next()")
+        self.refuse("operation is not supported", "next()")
 
     def unpack(self, ctx: Context) -> list[Value]:
         """All items, as iterating to the end gives them."""
@@ -139,7 +139,7 @@ class Value:
     # the way out ----------------------------------------------------------------------------------------------------
     def reconstruct(self, out: ExitWriter) -> str:
         """An expression that builds the object at run time; called once for each object that has no source."""
-        self.refuse("rebuilding")
+        self.refuse("object cannot be rebuilt")
 
     def effects(self, out: ExitWriter) -> Iterable[str]:
         """Statements that repeat what was done to an object from outside."""
@@ -228,7 +228,7 @@ def build(ctx: Context, obj: object, source: Source) -> Value:
     if builder is None:
         builder = next((_families[base] for base in cls.__mro__ if base in _families), None)
         if builder is None:
-            raise GraphBreak("object of an unsupported type", f"{cls.__module__}.{cls.__qualname__} from {source}")
+            raise InternalError(f"no value stands for objects of {cls}")
         _exact_cache(cls, builder)
     return builder(ctx, obj, source)
 

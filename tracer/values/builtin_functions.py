@@ -34,27 +34,29 @@ if TYPE_CHECKING:
 
 #: metaclasses of torch's that decide by more than the class; fakes answer as real tensors do
 _TENSOR_METACLASSES = {type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer), type(torch.FloatTensor)}
-_OUTSIDE: dict[Any, tuple[str, str, str]] = {
-    print: ("print()", "output", "print outside of the compiled function, or let this be a break"),
-    open: ("open()", "files", "open it outside of the compiled function"),
-    input: ("input()", "", "ask outside of the compiled function"),
-    exec: ("exec()", "", "run it outside of the compiled function"),
-    eval: ("eval()", "", "evaluate it outside of the compiled function"),
-    compile: ("compile()", "", "compile it outside of the compiled function"),
-    __import__: ("__import__()", "", "import at the top of the module"),
-    breakpoint: ("breakpoint()", "the debugger stops in the original code", ""),
-    id: ("id()", "an object's address is known at run time only", "compare objects with `is`"),
-    globals: ("globals()", "", "name the variable"),
-    locals: ("locals()", "", "name the variable"),
-    dir: ("dir()", "", "name the attribute"),
-    memoryview: ("memoryview()", "", ""),
-    bytearray: ("bytearray()", "", "use bytes, or a tensor"),
+#: what acts outside of the program, or looks into the interpreter: the break's title
+_OUTSIDE: dict[Any, str] = {
+    print: "print() writes output",
+    open: "file is read or written",
+    input: "input() reads a line",
+    breakpoint: "breakpoint() stops the program",
+    exec: "code is made from text",
+    eval: "code is made from text",
+    compile: "code is made from text",
+    globals: "names of a namespace are listed",
+    locals: "names of a namespace are listed",
+    dir: "names of a namespace are listed",
+    id: "id() gives an address",
+    __import__: "import is run",
+    builtins.__build_class__: "class is defined in the function",
+    memoryview: "result type is not supported",
+    bytearray: "result type is not supported",
 }
 
 
 def _breaks(function: Any) -> None:
     def handler(ctx: Context, *args: Value, **kwargs: Value) -> Value:
-        raise GraphBreak(*_OUTSIDE[function])
+        raise GraphBreak(_OUTSIDE[function], f"{function.__name__}()")
 
     builtin(function)(handler)
 
@@ -82,7 +84,7 @@ def isinstance_(ctx: Context, obj: Value, classes: Value, /) -> Value:
 def issubclass_(ctx: Context, cls: Value, classes: Value, /) -> Value:
     real = ctx.real(cls).as_python(ctx)
     if not isinstance(real, type):
-        ctx.real(cls).refuse("issubclass()")
+        ctx.real(cls).refuse("Python raises or warns here", "issubclass()")
     return constant(any(_is_subclass(real, candidate) for candidate in _classes(ctx, classes)))
 
 
@@ -100,7 +102,7 @@ def _classes(ctx: Context, value: Value) -> list[type]:
         elif isinstance(cls, type):
             found.append(cls)
         else:
-            real.refuse("use as a class")
+            real.refuse("Python raises or warns here", "use as a class")
     return found
 
 
@@ -113,7 +115,7 @@ def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
     # An object may claim another class by a `__class__` of its own.
     claimed = next(vars(base)["__class__"] for base in kind.__mro__ if "__class__" in vars(base))
     if claimed is not vars(object)["__class__"]:
-        obj.refuse("isinstance()", "its class defines __class__")
+        obj.refuse("isinstance() runs code of a class", "the __class__")
     return False
 
 
@@ -126,7 +128,7 @@ def _is_subclass(kind: type, cls: type) -> bool:
         return False
     if _uses(meta, abc.ABCMeta) and _hook_is_known(cls):
         return issubclass(kind, cls)
-    raise GraphBreak("isinstance() with a class that decides by itself", f"{cls.__module__}.{cls.__qualname__}", "")
+    raise GraphBreak("isinstance() runs code of a class", f"{cls.__module__}.{cls.__qualname__}")
 
 
 def _uses(meta: type, base: type) -> bool:
@@ -150,7 +152,7 @@ def callable_(ctx: Context, obj: Value, /) -> Value:
 def _name(ctx: Context, value: Value) -> str:
     name = ctx.real(value).as_python(ctx)
     if type(name) is not str:
-        ctx.real(value).refuse("use as an attribute's name")
+        ctx.real(value).refuse("Python raises or warns here", "use as an attribute's name")
     return name
 
 
@@ -216,7 +218,7 @@ def _found(ctx: Context, iterable: Value, wanted: bool) -> bool:
 def sum_(ctx: Context, iterable: Value, /, start: Value | None = None) -> Value:
     total = constant(0) if start is None else ctx.real(start)
     if isinstance(total, ConstantValue) and isinstance(total.value, (str, bytes)):
-        total.refuse("sum()")
+        total.refuse("Python raises or warns here", "sum()")
     #: as long as there are only numbers; CPython sums floats with a compensation of its own up to the first other item
     numbers: list[Value] | None = [total] if _is_number(total) else None
     for item in _each_in_any_order(ctx, iterable):
@@ -252,7 +254,7 @@ def _is_number(value: Value) -> bool:
 def _extreme(name: str, sign: str) -> None:
     def handler(ctx: Context, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         if not args or (len(args) > 1 and default is not None):
-            raise GraphBreak("call with wrong arguments", f"{name}()", "")
+            raise GraphBreak("arguments do not fit the call", f"{name}()")
         function = None if key is None or is_none(ctx, key) else ctx.real(key)
         take = _each_in_any_order if function is None else each
         best: tuple[Value, Value] | None = None
@@ -335,7 +337,7 @@ def as_text(ctx: Context, function: Any, special: str, obj: Value) -> Value:
     if isinstance(real, ConstantValue):
         return real if function is str and type(real.value) is str else traced(ctx, function, real)
     if isinstance(real, TensorValue):
-        raise GraphBreak("reading a tensor's value", f"text of {real}", "print it outside of the compiled function")
+        raise GraphBreak("tensor value is read", f"text of {real}", "print it at the end of the function")
     if hasattr(real, "special") or (isinstance(real.python_type(ctx), type) and issubclass(
         real.python_type(ctx), BaseException
     )):

@@ -33,7 +33,7 @@ class MethodsByName(Value):
             return ctx.wrap(cls, ctx.hold(cls))
         if not hasattr(self.builtin, name):
             ctx.raise_(AttributeError(f"{self.builtin.__name__!r} object has no attribute {name!r}"))
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
 
 class BuiltinMethod(Value):
@@ -73,10 +73,10 @@ class BuiltinMethod(Value):
         required = wanted.co_argcount - 2 - len(method.__defaults__ or ())
         most = None if wanted.co_flags & inspect.CO_VARARGS else wanted.co_argcount - 2
         if len(args) < required or (most is not None and len(args) > most):
-            self.refuse("call with this number of arguments")
+            self.refuse("arguments do not fit the call")
         known = set(wanted.co_varnames[wanted.co_argcount :][: wanted.co_kwonlyargcount])
         if not set(kwargs) <= known and not wanted.co_flags & inspect.CO_VARKEYWORDS:
-            self.refuse("call with these keywords")
+            self.refuse("arguments do not fit the call")
         return method(ctx, *args, **kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -123,5 +123,5 @@ class SpecialMethod(BuiltinMethod):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         verb = _VERBS[self.name]
         if kwargs or len(args) != verb.__code__.co_argcount - 2:
-            self.refuse("call with these arguments")
+            self.refuse("arguments do not fit the call")
         return verb(self.receiver, ctx, *args)

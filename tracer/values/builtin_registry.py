@@ -23,9 +23,6 @@ _handlers: dict[int, tuple[object, Handler]] = {}
 #: class methods of builtin classes, of which each lookup makes a new object
 _class_methods: dict[tuple[type, str], Handler] = {}
 
-UNREADABLE = "call of a function that cannot be read"
-UNREADABLE_HINT = "the code before and after it is compiled; write it in Python or with torch operators to have it all"
-
 
 def builtin(*functions: Any) -> Callable[[Handler], Handler]:
     """Register a handler for these functions or classes."""
@@ -62,7 +59,7 @@ def call_builtin(ctx: Context, function: Any, args: list[Value], kwargs: dict[st
     """Call a function or class that is written in C (or known to be pure)."""
     handler = handler_of(function)
     if handler is None:
-        raise GraphBreak(UNREADABLE, name_of(function), UNREADABLE_HINT)
+        raise GraphBreak("function written in C is called", name_of(function))
     return call_handler(ctx, handler, name_of(function), args, kwargs or {})
 
 
@@ -83,7 +80,7 @@ def call_class_method(
 def call_handler(ctx: Context, handler: Handler, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if not _fits(handler, len(args), kwargs):
         given = f"{name}() with {len(args)} arguments {', '.join(kwargs)}"
-        raise GraphBreak("call with wrong arguments", given.rstrip())
+        raise GraphBreak("arguments do not fit the call", given.rstrip())
     return handler(ctx, *args, **kwargs)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import GraphBreak
+from ..sources import Call, Literal
 from .base import Value
 from .builtin_functions import as_text
 from .builtin_registry import builtin, builtin_class_method
@@ -70,7 +71,33 @@ def str_(ctx: Context, obj: Value | None = None, /, *coding: Value) -> Value:
 
 
 builtin(bytes)(pure(bytes, "bytes()"))
-builtin(range)(pure(range, "range()"))
+
+
+class TracedRange(ConstantValue):
+    """`range(n)` of numbers from outside: they are guarded once something depends on how long it is."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, ctx: Context, numbers: list[ConstantValue]) -> None:
+        sources = [number.source or Literal(number.value) for number in numbers]
+        super().__init__(range(*[n.value for n in numbers]), Call(ctx.hold(range), tuple(sources)))
+        self.numbers = numbers
+
+    def as_python(self, ctx: Context) -> range:
+        for number in self.numbers:
+            number.as_python(ctx)
+        return self.value  # type: ignore[no-any-return]
+
+
+@builtin(range)
+def range_(ctx: Context, *args: Value) -> Value:
+    reals = [ctx.real(arg) for arg in args]
+    numbers = [real for real in reals if isinstance(real, ConstantValue) and type(real.value) is int]
+    traceable = len(numbers) == len(args) and any(number.source is not None for number in numbers)
+    if not traceable or (len(numbers) == 3 and (numbers[2].source is not None or not numbers[2].value)):
+        return call_pure(ctx, range, *[known(ctx, arg, "range()") for arg in args])
+    return TracedRange(ctx, numbers)
+
 builtin(torch.device)(pure(torch.device, "torch.device()"))
 builtin(torch.Size)(pure(torch.Size, "torch.Size()"))
 builtin_class_method(int, "from_bytes")(pure(int.from_bytes, "int.from_bytes()"))
@@ -174,7 +201,7 @@ class Getter(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
-            self.refuse("call with these arguments")
+            self.refuse("arguments do not fit the call")
         obj = ctx.real(args[0])
         if self.cls is operator.methodcaller:
             name, *rest = self.args
@@ -215,6 +242,6 @@ def _require_names(ctx: Context, *names: Value) -> None:
     for name in names:
         real = ctx.real(name)
         if not isinstance(real, ConstantValue) or type(real.value) is not str:
-            raise GraphBreak("attribute name that is no string", str(real), "")
+            raise GraphBreak("Python raises or warns here", f"{real} as an attribute's name")
 
 

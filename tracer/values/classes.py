@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import GraphBreak
+from ..graph.refused import is_autograd_function
 from ..guards import MISSING, Kind
 from ..holding import is_immutable_type
 from ..sources import Attr, Source
@@ -75,7 +76,7 @@ class ClassValue(Value):
         if isinstance(self.cls, enum.EnumType):
             return True
         if any(class_attribute(ctx, type(self.cls), name) is not MISSING for name in ("__bool__", "__len__")):
-            self.refuse("truth value")
+            self.refuse("operation is not supported", "truth value")
         return True
 
     def key(self, ctx: Context) -> object:
@@ -87,7 +88,7 @@ class ClassValue(Value):
             return member_value(self.cls.__members__[name])
         meta = type(self.cls)
         if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
-            self.refuse(f"attribute .{name}")
+            self.refuse("attribute cannot be read", f".{name}")
         raw = class_attribute(ctx, meta, name)
         if raw is not MISSING and overrides_reading(ctx, raw):
             return get_from_instance(ctx, raw, name, self, meta)
@@ -109,7 +110,7 @@ class ClassValue(Value):
             return ctx.wrap(raw.__get__(self.cls), Attr(self.source, name))
         if name == "__class__":
             return ctx.wrap(type(self.cls), ctx.hold(type(self.cls)))
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A method of `type` (or a class method written in C) for this class."""
@@ -122,7 +123,9 @@ class ClassValue(Value):
         known = call_class_method(ctx, self.cls, name, args, kwargs)
         if known is not None:
             return known
-        raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+        if name == "apply" and is_autograd_function(self.cls):
+            raise GraphBreak("custom autograd function is called", self.cls.__qualname__)
+        raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
 
     # items of enumerations ------------------------------------------------------------------------------------------
     def _members(self) -> Any:
@@ -132,12 +135,12 @@ class ClassValue(Value):
 
     def getitem(self, ctx: Context, key: Value) -> Value:
         if (members := self._members()) is None:
-            self.refuse("indexing")
+            self.refuse("operation is not supported", "indexing")
         return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
 
     def unpack(self, ctx: Context) -> list[Value]:
         if (members := self._members()) is None:
-            self.refuse("iteration")
+            self.refuse("operation is not supported", "iteration")
         return [member_value(member) for member in members]
 
     def iterate(self, ctx: Context) -> Value:
@@ -145,13 +148,13 @@ class ClassValue(Value):
 
     def length(self, ctx: Context) -> Value:
         if (members := self._members()) is None:
-            self.refuse("len()")
+            self.refuse("operation is not supported", "len()")
         return constant(len(members))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         item = ctx.real(item)
         if self._members() is None or not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
-            self.refuse("`in`")
+            self.refuse("operation is not supported", "`in`")
         return isinstance(item.value, self.cls)
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
@@ -170,7 +173,7 @@ class ClassValue(Value):
         if made is not None:
             return made
         if is_immutable_type(self.cls) and not issubclass(self.cls, BaseException) and self.cls is not object:
-            self.refuse("call")
+            self.refuse("object is made by C code")
         meta_call = class_attribute(ctx, type(self.cls), "__call__")
         if meta_call is type.__call__:
             return instantiate(ctx, self, args, kwargs)
@@ -178,7 +181,7 @@ class ClassValue(Value):
             return self._look_up(ctx, args, kwargs)
         if type(meta_call) is types.FunctionType:
             return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, [self, *args], kwargs)
-        self.refuse("call")
+        self.refuse("object is made by C code")
 
     def _look_up(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """`Color(3)`"""
@@ -186,7 +189,7 @@ class ClassValue(Value):
         user_code = [n for n in ("_missing_", "__new__") if find(cls, n) is not find(enum.Enum, n)]
         value = ctx.real(args[0]).as_python(ctx) if len(args) == 1 and not kwargs else MISSING
         if value is MISSING or not cls.__members__ or (user_code and value not in cls._value2member_map_):
-            self.refuse("call")
+            self.refuse("operation is not supported", "call")
         return call_pure(ctx, cls, value)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -197,12 +200,12 @@ def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: 
     """`type.__call__(cls, *args, **kwargs)`: `__new__`, then `__init__` where that gave an instance."""
     cls = cls_value.cls
     if issubclass(cls, (torch.nn.Module, torch.Tensor)):
-        raise GraphBreak("module or tensor subclass made inside", cls.__qualname__, "make it before")
+        raise GraphBreak("module or tensor subclass is created", cls.__qualname__)
     new = class_attribute(ctx, cls, "__new__")
     init = class_attribute(ctx, cls, "__init__")
     if new is object.__new__:
         if init is object.__init__ and (args or kwargs):
-            raise GraphBreak("call with wrong arguments", f"{cls.__qualname__}() takes no arguments")
+            raise GraphBreak("arguments do not fit the call", f"{cls.__qualname__}() takes no arguments")
         made: Value = new_object(ctx, cls)
     elif issubclass(cls, BaseException) and type(new) is types.BuiltinFunctionType:
         made = new_exception(ctx, [cls_value, *args], kwargs)
@@ -220,7 +223,7 @@ def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: 
 def _constructor(ctx: Context, cls_value: ClassValue, new: Any) -> Value:
     function = new.__func__ if type(new) is staticmethod else new
     if type(function) not in (types.FunctionType, types.BuiltinFunctionType):
-        raise GraphBreak("object made by C code", str(cls_value), "make it outside of the compiled function")
+        raise GraphBreak("object is made by C code", str(cls_value))
     return ctx.real(ctx.wrap(function, ctx.hold(function)))
 
 
@@ -228,7 +231,7 @@ def _initialise(ctx: Context, made: Value, cls: type, init: Any, args: list[Valu
     if init is object.__init__:
         return  # excess arguments are fine where __new__ took them
     if type(init) not in (types.FunctionType, *C_METHODS):
-        raise GraphBreak("__init__ that is no function", cls.__qualname__)
+        raise GraphBreak("object is made by C code", f"__init__ of {cls.__qualname__} is no function")
     if type(init) in C_METHODS:
         CMethod(init, made).call(ctx, args, kwargs)
         return

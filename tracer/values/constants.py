@@ -110,12 +110,12 @@ class ConstantValue(Value):
             return bool(self.as_python(ctx) == other.as_python(ctx))
         if type(self.value) is type(other.value) and self.as_python(ctx) != other.as_python(ctx):
             return False
-        self.refuse("identity", "compare equal immutable objects with ==")
+        self.refuse("identity of equal constants")
 
     def getattr(self, ctx: Context, name: str) -> Value:
         value = self.as_python(ctx)
         if name in _CHANGES_TORCH_STATE and isinstance(value, torch.device):
-            self.refuse("as a context or decorator", "pass device= to the functions that create tensors")
+            self.refuse("context manager is not supported", "use", "pass device= to the functions that create tensors")
         if name == "__class__":
             return ctx.wrap(type(value), ctx.hold(type(value)))
         if isinstance(value, NoneType) or not hasattr(value, name):
@@ -125,7 +125,7 @@ class ConstantValue(Value):
             return ConstantMethod(self, name)
         if is_constant(found):
             return ConstantValue(found)
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
         return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, key))
@@ -149,7 +149,7 @@ class ConstantValue(Value):
         if self.source is not None and type(self.value) in NUMBERS and op != "~":
             return ConstantValue(UNARY[op](self.value), Operation(op, None, self.source))
         if op == "~" and type(self.value) is bool:
-            self.refuse("~", "Python warns of it at each call")
+            self.refuse("Python raises or warns here", "~", "use `not`")
         return call_pure(ctx, UNARY[op], self.as_python(ctx))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
@@ -162,7 +162,7 @@ class ConstantValue(Value):
             return ConstantValue(BINARY[op](self.value, other.value), source)
         left, right = self.as_python(ctx), other.as_python(ctx)
         if _too_big(op, left, right):
-            self.refuse("huge result")
+            self.refuse("capture takes too long", "huge result of an operator")
         return call_pure(ctx, BINARY[op], left, right)
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
@@ -209,7 +209,7 @@ class ConstantMethod(Value):
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if isinstance(other, ConstantMethod) and other.name == self.name:
-            self.refuse("comparison")  # it goes by the identity of two constants
+            self.refuse("operation is not supported", "comparison")  # it goes by the identity of two constants
         return None
 
     def truth(self, ctx: Context) -> bool:
@@ -290,7 +290,7 @@ def plain(ctx: Context, value: Value) -> Any:
     """The object, if it is a constant or a builtin container of such: a pure function may be called on it."""
     obj = ctx.real(value).as_python(ctx)
     if not _is_plain(obj):
-        ctx.real(value).refuse("call of a builtin function with an object")
+        ctx.real(value).refuse("builtin function is given an object")
     return obj
 
 
@@ -341,7 +341,7 @@ def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | 
     if maker is not None:
         return maker(ctx, obj, leaf or from_python)
     if not is_constant(obj):
-        raise GraphBreak("result of an unsupported type", f"{type(obj).__module__}.{type(obj).__qualname__}", "")
+        raise GraphBreak("result type is not supported", f"{type(obj).__module__}.{type(obj).__qualname__}")
     return ConstantValue(obj)
 
 
@@ -359,7 +359,7 @@ def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: 
         result = function(*args, **kwargs)
     except Exception as error:
         if type(error) not in _PLAIN_EXCEPTIONS:  # such as hold more than their arguments say
-            raise GraphBreak("exception of a builtin function", repr(error)) from error
+            raise GraphBreak("Python raises or warns here", repr(error)) from error
         ctx.raise_(error)
     return from_python(ctx, result)
 

@@ -79,7 +79,7 @@ class DequeValue(SequenceValue, Mutable):
         return deque([ctx.real(item).as_python(ctx) for item in self.items(ctx)], self.maxlen)
 
     def graph_argument(self, ctx: Context) -> NoReturn:
-        self.refuse("use as an argument of an operator", "make a list of it")
+        self.refuse("argument cannot be in a graph", "use as an argument", "make a list of it")
 
     def key(self, ctx: Context) -> object:
         ctx.raise_(TypeError("unhashable type: 'collections.deque'"))
@@ -228,7 +228,7 @@ class DequeIterator(PositionIterator):
 
     def rebuilt(self, out: ExitWriter) -> str:
         if self.owner.content is not self.made_from or self.owner.is_changed():
-            self.refuse("rebuilding", "the deque was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the deque was changed while it was iterated")
         return f"{out.hold(reversed if self.backwards else iter)}({out.text(self.owner)})"
 
 
@@ -236,7 +236,7 @@ class DequeIterator(PositionIterator):
 def deque_(ctx: Context, iterable: Value | None = None, maxlen: Value | None = None) -> Value:
     limit = None if maxlen is None else ctx.real(maxlen).as_python(ctx)
     if limit is not None and (type(limit) is not int or limit < 0):
-        ctx.real(maxlen or constant(None)).refuse("use as a deque's maxlen")
+        ctx.real(maxlen or constant(None)).refuse("Python raises or warns here", "use as a deque's maxlen")
     made = ctx.born(DequeValue((), limit))
     if iterable is not None:
         made.method_extend(ctx, iterable)

@@ -47,14 +47,14 @@ class OrderedDictValue(DictValue):
 
     def method_popitem(self, ctx: Context, last: Value | None = None, **named: Value) -> Value:
         if set(named) - {"last"}:
-            self.refuse("popitem() with these arguments")
+            self.refuse("arguments do not fit the call")
         last = named.get("last", last)
         at = -1 if last is None or ctx.real(last).truth(ctx) else 0
         return self._pop_at(ctx, at, "dictionary is empty")
 
     def method_move_to_end(self, ctx: Context, key: Value, last: Value | None = None, **named: Value) -> Value:
         if set(named) - {"last"}:
-            self.refuse("move_to_end() with these arguments")
+            self.refuse("arguments do not fit the call")
         last = named.get("last", last)
         real_key = hash_key(ctx, key)
         content = dict(self.entries(ctx))
@@ -94,7 +94,7 @@ class DefaultDictValue(DictValue):
         return self.factory if name == "default_factory" else super().getattr(ctx, name)
 
     def _as_type(self, pairs: list[tuple[Any, Any]]) -> Any:
-        self.refuse("python value")
+        self.refuse("value is known at run time only")
 
     def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
         result = ctx.born(DefaultDictValue(self.factory, {}))
@@ -109,7 +109,7 @@ class DefaultDictValue(DictValue):
         return ctx.born(DefaultDictValue(self.factory, entries_of(ctx, self.pairs(ctx))))
 
     def method_fromkeys(self, ctx: Context, items: Value, value: Value | None = None) -> Value:
-        self.refuse("fromkeys()")
+        self.refuse("operation is not supported", "fromkeys()")
 
     def empty_text(self, out: ExitWriter) -> str:
         return f"{out.hold(defaultdict)}({out.text(self.factory)})"

@@ -79,12 +79,12 @@ class EnumValue(ConstantValue):
         if method is not None:
             return self._asked(ctx, method, other)
         if isinstance(other, EnumValue) and other._users(ctx, COMPARE_NAMES[op]) is not None:
-            self.refuse("comparison", "the other enumeration compares in its own way")
+            self.refuse("operation is not supported", "comparison", "the other enumeration compares in its own way")
         return super().compare(ctx, op, other)
 
     def key(self, ctx: Context) -> object:
         if self._users(ctx, "__hash__") is not None or self._users(ctx, "__eq__") is not None:
-            self.refuse("hash")
+            self.refuse("key is not supported")
         return super().key(ctx)
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -105,7 +105,7 @@ def _is_pure(raw: Any) -> bool:
 
 def _part(ctx: Context, part: Any, member: EnumValue, name: str) -> Value:
     if not is_constant(part):
-        member.refuse(f"attribute .{name}", "it is no plain value")
+        member.refuse("attribute cannot be read", f".{name}", "it is no plain value")
     return member_value(part) if isinstance(part, enum.Enum) else constant(part)
 
 

@@ -64,7 +64,7 @@ class ExceptionValue(ObjectValue):
                 return arguments[0] if arguments else constant(None)
             return TupleValue(arguments)
         if issubclass(raw.__objclass__, BaseException):
-            self.refuse(f"attribute .{name}")
+            self.refuse("attribute cannot be read", f".{name}")
         return super().read_c_attribute(ctx, raw)
 
     def arguments(self, ctx: Context) -> list[Value]:
@@ -78,7 +78,7 @@ class ExceptionValue(ObjectValue):
         elif raw in (_CONTEXT, _SUPPRESS) and value is not DELETED:
             self._set(ctx, raw, value)
         elif issubclass(raw.__objclass__, BaseException):
-            self.refuse(f"setting attribute .{raw.__name__}")
+            self.refuse("attribute cannot be set", f".{raw.__name__}")
         else:
             super().write_c_attribute(ctx, raw, value)
 
@@ -130,7 +130,7 @@ class ExceptionValue(ObjectValue):
             name, object.__getattribute__ if name == "__getattribute__" else None
         )
         if known is None:
-            raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+            raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
         return super().call_c_method(ctx, known, args, kwargs)
 
     def _text(self, ctx: Context, raw: Any) -> Value:
@@ -159,7 +159,7 @@ class ExceptionValue(ObjectValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         if self.was_raised:
-            self.refuse("rebuilding", "an exception that was raised has a traceback: do not keep it")
+            self.refuse("object cannot be rebuilt", "it was raised: it has a traceback;")
         cls, root = out.hold(self.cls), layout_root(self.cls)
         assert root is not None
         return out.fill(self, f"{out.hold(root)}.__new__({cls})", lambda: self._made(out, cls, out.hold(root)))
@@ -191,7 +191,7 @@ def check_arguments(cls: type, args: list[Value]) -> None:
     """Refuse arguments of which a builtin exception makes more than its `args`."""
     changed_class = issubclass(cls, OSError) and len(args) > 1
     if changed_class or issubclass(cls, (UnicodeError, SyntaxError, BaseExceptionGroup)):
-        raise GraphBreak("exception that keeps more than its arguments", cls.__qualname__)
+        raise GraphBreak("object is made by C code", cls.__qualname__)
 
 
 def new_exception(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> ExceptionValue:
@@ -199,7 +199,7 @@ def new_exception(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> 
     cls = ctx.real(args[0]).as_python(ctx)
     root = layout_root(cls)
     if root is None or not issubclass(root, BaseException):
-        raise GraphBreak("object made by C code", str(cls), "make it outside of the compiled function")
+        raise GraphBreak("object is made by C code", str(cls))
     check_creation(ctx, cls, root)
     check_arguments(root, args[1:])
     return ctx.born(ExceptionValue(cls, args[1:]))

@@ -6,6 +6,7 @@ import sys
 from types import MethodType
 from typing import TYPE_CHECKING
 
+from ..errors import GraphBreak
 from ..sources import Call
 from .base import Value
 from .builtin_registry import builtin
@@ -31,7 +32,7 @@ def exception(ctx: Context) -> Value:
         if frame.exception is not None:
             return frame.exception
     if ctx.entered_handlers():
-        constant(None).refuse("sys.exception() in a handler that began outside of the region")
+        raise GraphBreak("value is known at run time only", "sys.exception() in a handler that began earlier")
     return CurrentException(Call(ctx.hold(sys.exception), ()))
 
 
@@ -40,5 +41,5 @@ def make_method(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Va
     """`types.MethodType(function, receiver)`"""
     function = ctx.real(args[0]) if args else constant(None)
     if kwargs or len(args) != 2 or not isinstance(function, FunctionValue):
-        function.refuse("types.MethodType()")
+        function.refuse("object is made by C code", "types.MethodType()")
     return BoundMethod(function, args[1])

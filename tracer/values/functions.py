@@ -98,7 +98,7 @@ class FunctionValue(Value):
 
     def as_python(self, ctx: Context) -> Any:
         if self.function is None:
-            self.refuse("python value")
+            self.refuse("value is known at run time only")
         ctx.guard(Kind.IS, self.source, self.function)
         return self.function
 
@@ -125,7 +125,7 @@ class FunctionValue(Value):
                 "__annotations__",
                 "__dict__",
             ):
-                self.refuse(f"attribute .{name}")
+                self.refuse("attribute cannot be read", f".{name}")
             if not hasattr(self.function, name):
                 ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
         elif name in self.attributes:
@@ -136,11 +136,11 @@ class FunctionValue(Value):
             return self
         if name == "__get__":
             return FunctionGet(self)
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if self.function is not None or (name.startswith("__") and name != "__wrapped__"):
-            self.refuse(f"setting attribute .{name}")
+            self.refuse("attribute cannot be set", f".{name}")
         before = self.attributes
         ctx.on_rollback(lambda: object.__setattr__(self, "attributes", before))
         self.attributes = {**before, name: value}
@@ -153,7 +153,7 @@ class FunctionValue(Value):
         def full() -> tuple[str, Any]:
             closure = out.text(TupleValue(self.closure)) if self.closure else "None"
             text = f"{function_type}({code}, {globals_}, {out.text(name)}, {defaults}, {closure})"
-            return text, lambda _: self.refuse("rebuilding")
+            return text, lambda _: self.refuse("object cannot be rebuilt")
 
         text = out.fill(self, "", full)
         if self.kwdefaults:
@@ -302,7 +302,7 @@ class PartialValue(Value):
             return self.function
         if name == "args":
             return TupleValue(self.args)
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def reconstruct(self, out: ExitWriter) -> str:
         named = "".join(f", {k}={out.text(v)}" for k, v in self.kwargs.items())
@@ -338,20 +338,20 @@ def bind_arguments(
         bound[names[after]] = TupleValue(extra)
         after += 1
     elif extra:
-        raise GraphBreak("call with wrong arguments", f"{function}: too many positional arguments")
+        raise GraphBreak("arguments do not fit the call", f"{function}: too many positional arguments")
     defaults = dict(zip(names[positional - len(function.defaults) : positional], function.defaults, strict=True))
     for i, name in enumerate(names[: positional + keyword_only]):
         if name in left and i >= code.co_posonlyargcount:
             if name in bound:
-                raise GraphBreak("call with wrong arguments", f"{function}: {name} given twice")
+                raise GraphBreak("arguments do not fit the call", f"{function}: {name} given twice")
             bound[name] = left.pop(name)
         elif name not in bound:
             default = defaults.get(name) if i < positional else function.kwdefaults.get(name)
             if default is None:
-                raise GraphBreak("call with wrong arguments", f"{function}: {name} is missing")
+                raise GraphBreak("arguments do not fit the call", f"{function}: {name} is missing")
             bound[name] = default
     if code.co_flags & inspect.CO_VARKEYWORDS:
         bound[names[after]] = new_dict(ctx, [(constant(k), v) for k, v in left.items()])
     elif left:
-        raise GraphBreak("call with wrong arguments", f"{function}: unexpected {', '.join(left)}")
+        raise GraphBreak("arguments do not fit the call", f"{function}: unexpected {', '.join(left)}")
     return bound

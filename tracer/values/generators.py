@@ -51,7 +51,7 @@ class SuspendedValue(Mutable):
 
     def reconstruct(self, out: ExitWriter) -> str:
         if self.content is None or not self.frame.is_fresh(self.content):
-            self.refuse("rebuilding one that has begun")
+            self.refuse("object cannot be rebuilt", "the progress")
         return call_text(out, self.frame.function, self.content.locals)
 
 
@@ -77,7 +77,7 @@ class GeneratorValue(MethodsByName, SuspendedValue):
 
     def method_close(self, ctx: Context) -> Value:
         if self.content is not None and self.holds_finally():
-            raise GraphBreak("close() of a generator with handlers", str(self), "")
+            raise GraphBreak("generator is left inside try or with", str(self))
         ctx.change(self, None)
         return constant(None)
 
@@ -91,7 +91,7 @@ class CoroutineValue(SuspendedValue):
     builtin = CoroutineType
 
     def next(self, ctx: Context) -> Value | None:
-        raise GraphBreak("await", str(self), "the regions between awaits are compiled")
+        raise GraphBreak("coroutine is suspended or called", f"await of {self}")
 
     def effects(self, out: ExitWriter) -> Iterable[str]:
         """It is made even if nobody holds it any more: Python warns of one that nobody awaited."""

@@ -31,7 +31,7 @@ def hash_key(ctx: Context, value: Value) -> Hashable:
     """What stands for the value as a key; equal keys are equal values."""
     key = ctx.real(value).key(ctx)
     if _holds_nan(key):
-        raise GraphBreak("nan as a key", str(value), "nan is equal to nothing, so it is found by identity alone")
+        raise GraphBreak("key is not supported", f"{value} is nan")
     return key
 
 
@@ -56,8 +56,7 @@ def from_outside(ctx: Context, key: object, where: object) -> Value:
         return constant(key)
     if isinstance(key, (enum.Enum, type)) or callable(key):
         return ctx.wrap(key, ctx.hold(key))
-    hint = "use strings or numbers as keys"
-    raise GraphBreak("container keyed by objects", f"a {type(key).__qualname__} in {where}", hint)
+    raise GraphBreak("key is not supported", f"a {type(key).__qualname__} in {where}")
 
 
 def _is_plain(key: object) -> bool:
@@ -78,12 +77,12 @@ def own_key(container: Iterable[Any], key: Any) -> Any:
 def holds_object(ctx: Context, container: Any, source: Source, key: Hashable) -> Any:
     """The real object in a real container that this value, which is its own key, stands for; else MISSING."""
     if not isinstance(key, Value) or isinstance(key.key(ctx), tuple):
-        raise GraphBreak("container keyed by objects", f"a tuple with objects, looked up in {source}")
+        raise GraphBreak("key is not supported", f"a tuple with objects, looked up in {source}")
     if key.source is None:
         return MISSING  # made in the region: it was never put into a container from outside
     real = ctx.graph.real_of(key.graph_tensor) if isinstance(key, TensorValue) else getattr(key, "object", None)
     if real is None:
-        raise GraphBreak("container keyed by objects", f"{key}, looked up in {source}")
+        raise GraphBreak("key is not supported", f"{key}, looked up in {source}")
     present = real in container
     ctx.guard(Kind.EXPRESSION, Call(ctx.hold(operator.contains), (source, key.source)), present)
     return real if present else MISSING
@@ -104,6 +103,6 @@ def raise_key_error(ctx: Context, key: Value, how: Callable[[Any], Any] = {}.__g
     """The KeyError that `how` raises on an empty container; for an object, the original instruction must raise it."""
     value = ctx.real(key)
     if not is_known(hash_key(ctx, value)) or not is_constant(obj := value.as_python(ctx)):
-        raise GraphBreak("missing key", str(value), "")
+        raise GraphBreak("Python raises or warns here", f"no key {value}")
     call_pure(ctx, how, obj)
-    raise GraphBreak("missing key", str(value), "")
+    raise GraphBreak("Python raises or warns here", f"no key {value}")

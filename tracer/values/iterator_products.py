@@ -57,7 +57,7 @@ def product(ctx: Context, *iterables: Value, repeat: Value | None = None) -> Val
     pools = [_pool(ctx, value) for value in iterables]
     times = 1 if repeat is None else integer(ctx, repeat)
     if times < 0:
-        ctx.real(repeat or constant(0)).refuse("product() repeated")
+        ctx.real(repeat or constant(0)).refuse("Python raises or warns here", "product() repeated")
     return _listed(ctx, itertools.product, pools, f", repeat={times}" if pools else f"repeat={times}",
                    itertools.product(*pools, repeat=times))  # fmt: skip
 
@@ -67,7 +67,7 @@ def permutations(ctx: Context, iterable: Value, r: Value | None = None) -> Value
     pool = _pool(ctx, iterable)
     length = len(pool) if is_none(ctx, r) else integer(ctx, r or constant(None))
     if length < 0:
-        ctx.real(iterable).refuse("permutations() of this length")
+        ctx.real(iterable).refuse("Python raises or warns here", "permutations() of this length")
     return _listed(ctx, itertools.permutations, [pool], f", {length}", itertools.permutations(pool, length))
 
 
@@ -75,7 +75,7 @@ def _combinations(cls: Any) -> None:
     def handler(ctx: Context, iterable: Value, r: Value) -> Value:
         pool, length = _pool(ctx, iterable), integer(ctx, r)
         if length < 0:
-            ctx.real(iterable).refuse("combinations() of this length")
+            ctx.real(iterable).refuse("Python raises or warns here", "combinations() of this length")
         return _listed(ctx, cls, [pool], f", {length}", cls(pool, length))
 
     builtin(cls)(handler)

@@ -384,26 +384,26 @@ def count(ctx: Context, start: Value | None = None, step: Value | None = None) -
     parts = [ctx.real(part or constant(n)) for part, n in ((start, 0), (step, 1))]
     for part in parts:  # of floats CPython keeps no running sum but computes each item its own way
         if not isinstance(part, ConstantValue) or type(part.value) is not int:
-            part.refuse("itertools.count() of")
+            part.refuse("operation is not supported", "itertools.count() of")
     return ctx.born(Count(*parts))
 
 
 def integer(ctx: Context, value: Value) -> int:
     real = ctx.real(value)
     if not isinstance(real, ConstantValue) or not isinstance(real.value, int):
-        real.refuse("use as a count")
+        real.refuse("Python raises or warns here", "use as a count")
     return int(real.as_python(ctx))
 
 
 @builtin(itertools.islice)
 def islice(ctx: Context, iterable: Value, first: Value, /, *rest: Value) -> Value:
     if len(rest) > 2:
-        ctx.real(iterable).refuse("islice() with these arguments")
+        ctx.real(iterable).refuse("Python raises or warns here", "islice() with these arguments")
     bounds = [None if is_none(ctx, v) else integer(ctx, v) for v in (first, *rest)]
     start, stop, step = (0, bounds[0], 1) if not rest else (bounds[0] or 0, bounds[1], [*bounds, None][2])
     step = 1 if step is None else step
     if start < 0 or (stop is not None and stop < 0) or step < 1:
-        ctx.real(iterable).refuse("islice() with these arguments")
+        ctx.real(iterable).refuse("Python raises or warns here", "islice() with these arguments")
     return ctx.born(Islice(iterator_of(ctx, iterable), start, stop, step))
 
 
@@ -471,7 +471,7 @@ if Batched.cls is not type(None):
     def batched(ctx: Context, iterable: Value, n: Value) -> Value:
         size = integer(ctx, n)
         if size < 1:
-            ctx.real(iterable).refuse("batched() of this size")
+            ctx.real(iterable).refuse("Python raises or warns here", "batched() of this size")
         return ctx.born(Batched([iterator_of(ctx, iterable)], size))
 
 

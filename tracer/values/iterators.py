@@ -192,7 +192,7 @@ class ReverseIterator(IteratorValue):
             return f"{out.hold(exhausted)}({fresh})"
         sequence = self.sequence
         if isinstance(sequence, ListValue) and sequence.is_changed():
-            self.refuse("rebuilding", "the list was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the list was changed while it was iterated")
         return f"{out.hold(advanced)}({fresh}, {self.content})"
 
 
@@ -224,7 +224,7 @@ class CallIterator(IteratorValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         if not self.content:
-            self.refuse("rebuilding")
+            self.refuse("object cannot be rebuilt")
         return f"{out.hold(iter)}({out.text(self.function)}, {out.text(self.sentinel)})"
 
 
@@ -244,7 +244,7 @@ class OuterIterator(IteratorValue):
 
     def next(self, ctx: Context) -> Value | None:
         hint = "the loop itself runs in the original code; its body is compiled"
-        raise GraphBreak("iterator from outside", f"next() of {self.cls.__name__} {self.source}", hint)
+        raise GraphBreak("iterator from outside is advanced", f"next() of {self.cls.__name__} {self.source}", hint)
 
 
 def _outer_types() -> set[type]:
@@ -280,14 +280,14 @@ def next_(ctx: Context, iterator: Value, default: Value | None = None, /) -> Val
     result = ctx.real(result)
     if isinstance(result, ConstantValue):
         ctx.raise_(StopIteration() if result.value is None else StopIteration(result.as_python(ctx)))
-    raise GraphBreak("StopIteration with a value", str(result))
+    raise GraphBreak("Python raises or warns here", f"StopIteration with {result}")
 
 
 @builtin(enumerate)
 def enumerate_(ctx: Context, iterable: Value, start: Value | None = None) -> Value:
     first = constant(0) if start is None else ctx.real(start)
     if not isinstance(first, ConstantValue) or type(first.value) is not int:
-        first.refuse("enumerate() from")
+        first.refuse("operation is not supported", "enumerate() from")
     return ctx.born(Enumerate(iterator_of(ctx, iterable), first))
 
 
@@ -304,7 +304,7 @@ def _check_iterable(ctx: Context, value: Value, where: str) -> None:
     """Its error message differs among versions: let the original instruction raise it."""
     real = ctx.real(value)
     if isinstance(real, ConstantValue) and not hasattr(type(real.value), "__iter__"):
-        real.refuse(f"{where}")
+        real.refuse("Python raises or warns here", where)
 
 
 @builtin(map)
@@ -336,4 +336,4 @@ def reversed_(ctx: Context, sequence: Value, /) -> Value:
             return ctx.born(SequenceIterator(constant(real[::-1])))
         if isinstance(real, (str, bytes)):
             return ctx.born(ReverseIterator(constant(real), len(real)))
-    value.refuse("reversed()")
+    value.refuse("operation is not supported", "reversed()")

@@ -129,7 +129,7 @@ def _get_from_wrapper(ctx: Context, raw: Any, name: str, owner: Value) -> Value:
     if type(raw) is staticmethod:
         return function
     if type(wrapped) is not types.FunctionType:
-        raise GraphBreak("class method that wraps another descriptor", name)
+        raise GraphBreak("attribute cannot be read", f".{name}: a class method that wraps another descriptor")
     return BoundMethod(function, owner)
 
 
@@ -142,7 +142,7 @@ def _get_property(ctx: Context, raw: property, name: str, receiver: Value, cls: 
 def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, receiver: Value) -> Value:
     """The first read of a functools.cached_property: a later one finds the instance's own attribute."""
     if raw.attrname != name:
-        raise GraphBreak("cached_property under another name", name)
+        raise GraphBreak("attribute cannot be read", f".{name}: a cached_property under another name")
     value = ctx.real(ctx.wrap(raw.func, ctx.hold(raw.func))).call(ctx, [receiver], {})
     ctx.real(receiver).store_own(ctx, name, value)  # type: ignore[attr-defined]
     return value
@@ -150,7 +150,7 @@ def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, re
 
 def _call_getter(ctx: Context, getter: Any, raw: Any, name: str, receiver: Value, cls: type) -> Value:
     if type(getter) is not types.FunctionType:
-        raise GraphBreak("descriptor written in C", f"{name}: {type(raw).__qualname__} on {cls.__qualname__}")
+        raise GraphBreak("attribute cannot be read", f".{name}: a {type(raw).__qualname__} on {cls.__qualname__}")
     function, descriptor = ctx.wrap(getter, ctx.hold(getter)), ctx.wrap(raw, _descriptor_source(ctx, cls, name))
     return ctx.real(function).call(ctx, [descriptor, receiver, class_object(ctx, cls)], {})
 
@@ -170,7 +170,7 @@ def c_attribute(ctx: Context, raw: Any, name: str, receiver: Value) -> Value:
     """An attribute that C code keeps: a slot, `__dict__`, `args` of an exception."""
     reader = getattr(ctx.real(receiver), "read_c_attribute", None)
     if reader is None:
-        ctx.real(receiver).refuse(f"attribute .{name}")
+        ctx.real(receiver).refuse("attribute cannot be read", f".{name}")
     return reader(ctx, raw)
 
 
@@ -210,7 +210,9 @@ class CMethod(Value):
         return receiver.call_method(ctx, self.raw.__name__, args, kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return f"{out.hold(self.raw)}.__get__({out.text(self.receiver)})"
+        receiver = out.text(self.receiver)
+        of_class = "None, " if type(self.raw) is types.ClassMethodDescriptorType else ""
+        return f"{out.hold(self.raw)}.__get__({of_class}{receiver})"
 
 
 class UnboundMethod(Value):
@@ -241,7 +243,7 @@ class UnboundMethod(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not args or not issubclass(ctx.real(args[0]).python_type(ctx), self.raw.__objclass__):
-            self.refuse("call with another object")
+            self.refuse("operation is not supported", "call with another object")
         return CMethod(self.raw, args[0]).call(ctx, args[1:], kwargs)
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -53,10 +53,13 @@ class ManagerValue(Mutable):
             return ManagerMethod(self, name)
         if name == "__class__":
             return class_object(ctx, self.cls)
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         return self.begin(ctx), ManagerMethod(self, "__exit__")
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        self.refuse("context manager is not supported", "use as a decorator")
 
     def begin(self, ctx: Context) -> Value:
         """`__enter__`"""
@@ -68,7 +71,7 @@ class ManagerValue(Mutable):
 
     def copy(self, ctx: Context) -> Value:
         """`clone`, by which torch's decorators make a manager for each call."""
-        self.refuse("copy")
+        self.refuse("context manager is not supported", "copy")
 
 
 class ManagerMethod(Value):
@@ -87,7 +90,7 @@ class ManagerMethod(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if kwargs or len(args) != (3 if self.name == "__exit__" else 0):
-            self.refuse("call with these arguments")
+            self.refuse("arguments do not fit the call")
         if self.name == "__enter__":
             return self.manager.begin(ctx)
         return self.manager.end(ctx) if self.name == "__exit__" else self.manager.copy(ctx)
@@ -125,7 +128,7 @@ class GradManager(ManagerValue):
         before = self.content
         if before is None:
             if self.source is None:
-                self.refuse("leaving what was not entered")
+                self.refuse("context manager is not supported", "leaving what was not entered:")
             before = self.outer
             ctx.guard(Kind.EQUALS, Attr(self.source, "prev"), before)
         ctx.graph.set_state("grad", before)
@@ -163,9 +166,9 @@ class ModeManager(ManagerValue):
 
     def begin(self, ctx: Context) -> Value:
         if self.content is not None:
-            self.refuse("entering it twice")
+            self.refuse("context manager is not supported", "entering it twice:")
         if self.source is not None and self.state == "inference_mode":
-            self.refuse("entering one made outside", "write `with torch.inference_mode():`")
+            self.refuse("context manager is not supported", "entering one made outside:")
         if self.state == "autocast":
             before = self.found
             ctx.on_rollback(lambda: setattr(self, "found", before))
@@ -178,7 +181,7 @@ class ModeManager(ManagerValue):
 
     def end(self, ctx: Context) -> Value:
         if self.content is None:
-            self.refuse("leaving what was entered outside")
+            self.refuse("context manager is not supported", "leaving what was entered outside:")
         ctx.graph.leave_state(self.content)
         at = ctx.modes.pop()
         ctx.on_rollback(lambda: ctx.modes.append(at))
@@ -187,7 +190,7 @@ class ModeManager(ManagerValue):
 
     def copy(self, ctx: Context) -> Value:
         if self.state != "inference_mode":
-            self.refuse("copy")
+            self.refuse("context manager is not supported", "copy")
         return ctx.born(ModeManager(self.cls, self.state, self.arguments))
 
     def effects(self, out: ExitWriter) -> Iterable[str]:
@@ -207,7 +210,7 @@ def _found_by_autocast(device: str) -> dict[str, Any]:
 def _constructor(cls: type, mode: bool) -> Constructor:
     def make(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs:
-            raise GraphBreak("decorator made inside of the compiled function", cls.__name__, "decorate it before")
+            raise GraphBreak("context manager is not supported", f"{cls.__name__} as a decorator")
         return GradManager.made(ctx, cls, mode)
 
     return make
@@ -221,7 +224,7 @@ for _cls, _mode in _GRAD_CLASSES.items():
 def make_set_grad_enabled(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     (mode,) = _arguments(ctx, ("mode",), (), args, kwargs)
     if type(mode) is not bool:
-        raise GraphBreak("set_grad_enabled() of something that is no bool", str(mode))
+        raise GraphBreak("context manager is not supported", f"set_grad_enabled({mode})")
     return GradManager.made(ctx, torch.set_grad_enabled, mode)
 
 
@@ -229,7 +232,7 @@ def make_set_grad_enabled(ctx: Context, args: list[Value], kwargs: dict[str, Val
 def make_inference_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     (mode,) = _arguments(ctx, ("mode",), (True,), args, kwargs)
     if type(mode) is not bool:
-        raise GraphBreak("decorator made inside of the compiled function", "inference_mode", "decorate it before")
+        raise GraphBreak("context manager is not supported", "inference_mode as a decorator")
     return ctx.born(ModeManager(torch.inference_mode, "inference_mode", (mode,)))
 
 
@@ -242,7 +245,7 @@ def make_autocast(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> 
     supported = device == "cpu" or (device == "cuda" and torch.cuda.is_available())
     known_dtype = dtype is None or dtype in (torch.bfloat16, torch.float16)
     if not supported or (enabled and not known_dtype):
-        raise GraphBreak("autocast that torch would warn about", str(arguments), "")
+        raise GraphBreak("context manager is not supported", f"autocast{tuple(arguments)}: torch warns or raises")
     return ctx.born(ModeManager(torch.autocast, "autocast", _autocast_state(torch.autocast(*arguments))))
 
 
@@ -256,10 +259,10 @@ def _arguments(
     """The plain arguments, in the order of the names."""
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     if len(args) > len(names) or len(given) < len(args) + len(kwargs) or set(given) - set(names):
-        raise GraphBreak("call with wrong arguments", f"a context manager takes {', '.join(names)}")
+        raise GraphBreak("arguments do not fit the call", f"a context manager takes {', '.join(names)}")
     padded = (None,) * (len(names) - len(defaults)) + defaults
     if any(name not in given for name in names[: len(names) - len(defaults)]):
-        raise GraphBreak("call with wrong arguments", f"a context manager needs {names[0]}")
+        raise GraphBreak("arguments do not fit the call", f"a context manager needs {names[0]}")
     return [ctx.real(given[n]).as_python(ctx) if n in given else d for n, d in zip(names, padded, strict=True)]
 
 
@@ -275,7 +278,7 @@ def leave_grad_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]
     """The bound method with which a `with` block is left that was entered outside of the region."""
     manager = ctx.real(args[0])
     if not isinstance(manager, GradManager):
-        manager.refuse("leaving a grad mode by something else than its manager")
+        manager.refuse("context manager is not supported", "a grad mode's __exit__()")
     return manager.end(ctx)
 
 
@@ -283,7 +286,7 @@ def leave_grad_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]
 def leave_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     manager = ctx.real(args[0])
     if not isinstance(manager, ModeManager):
-        manager.refuse("leaving a mode by something else than its manager")
+        manager.refuse("context manager is not supported", "a mode's __exit__()")
     return manager.end(ctx)
 
 

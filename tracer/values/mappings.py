@@ -410,12 +410,12 @@ def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     """The items of `**value` in a call."""
     real = ctx.real(value)
     if not isinstance(real, MappingValue):
-        real.refuse("** in a call")
+        real.refuse("operation is not supported", "** in a call")
     items = {}
     for key, item in real.pairs(ctx):
         name = ctx.real(key).as_python(ctx)
         if type(name) is not str:
-            real.refuse("** in a call with keys that are no strings")
+            real.refuse("Python raises or warns here", "** in a call with keys that are no strings")
         items[name] = item
     return items
 
@@ -428,11 +428,12 @@ def update(ctx: Context, target: DictValue, other: Value) -> None:
             target.setitem(ctx, key, item)
         return
     if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
-        real.refuse("update() of a dict")  # an object with a `keys` method would be asked for its keys
+        # an object with a `keys` method would be asked for its keys
+        real.refuse("operation is not supported", "update() of a dict")
     for pair in each(ctx, real):
         parts = ctx.real(pair).unpack(ctx)
         if len(parts) != 2:
-            real.refuse("update() of a dict with items that are no pairs")
+            real.refuse("Python raises or warns here", "update() of a dict with items that are no pairs")
         target.setitem(ctx, parts[0], parts[1])
 
 

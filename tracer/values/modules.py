@@ -67,7 +67,7 @@ class ModuleValue(ObjectValue):
         found = self.own(ctx, name)
         real = None if found is None else ctx.real(found)
         if real is not None and not isinstance(real, DictValue):
-            self.refuse(f"attribute .{name}", "it is no plain dict")
+            self.refuse("attribute cannot be read", f".{name}, which is no plain dict,")
         return real
 
     def is_plainly_called(self, ctx: Context) -> bool:
@@ -127,7 +127,7 @@ def _any_global(ctx: Context, names: tuple[str, ...]) -> bool:
 def _module(ctx: Context, value: Value, what: str) -> ModuleValue:
     module = ctx.real(value)
     if not isinstance(module, ModuleValue):
-        raise GraphBreak(f"{what} of something that is no captured module", str(module))
+        raise GraphBreak("module is not supported", f"{what} of {module}")
     return module
 
 
@@ -167,18 +167,18 @@ def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     text = name.as_python(ctx)
     real = ctx.real(value)
     if isinstance(real, ModuleValue) or _is_registered_when_set(ctx, real):
-        module.refuse(f"registering .{text}", "do it outside of the compiled function")
+        module.refuse("module registers something", f"registering .{text}")
     for registry_name in ("_parameters", "_modules"):
         registry = module.registry(ctx, registry_name)
         if registry is not None and registry.lookup(ctx, name) is not None:
-            module.refuse(f"setting .{text}, which is registered in {registry_name}", "do it outside")
+            module.refuse("module registers something", f"setting .{text}, which is in {registry_name},")
     buffers = module.registry(ctx, "_buffers")
     if buffers is not None and buffers.lookup(ctx, name) is not None:
         _set_buffer(ctx, module, buffers, name, real)
     elif attribute_behind(ctx, module.cls, Module, "__setattr__") is object.__setattr__:
         module.generic_setattr(ctx, text, value)
     else:
-        module.refuse(f"setting attribute .{text}")
+        module.refuse("attribute cannot be set", f".{text}")
     return constant(None)
 
 
@@ -194,12 +194,12 @@ def _set_buffer(ctx: Context, module: ModuleValue, buffers: DictValue, name: Val
     """`register_buffer` of a name that is one already: it stays persistent, or not, as it was."""
     is_none = isinstance(value, ConstantValue) and value.value is None
     if not (is_none or isinstance(value, TensorValue)):
-        module.refuse("setting a buffer to something that is no tensor")
+        module.refuse("module registers something", "setting a buffer to something that is no tensor")
     own = module.own(ctx, "register_buffer") is not None
     if own or class_attribute(ctx, module.cls, "register_buffer") is not Module.register_buffer:
-        module.refuse("setting a buffer", "the class has a register_buffer of its own")
+        module.refuse("module registers something", "setting a buffer, with a register_buffer of its own,")
     if _any_global(ctx, (_BUFFER_HOOKS,)):
-        module.refuse("setting a buffer", "a global registration hook is in use")
+        module.refuse("module registers something", "setting a buffer, with a global registration hook,")
     buffers.setitem(ctx, name, value)
 
 
@@ -209,16 +209,16 @@ def module_delattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     for registry_name in _REGISTRIES:
         registry = module.registry(ctx, registry_name)
         if registry is None or registry.lookup(ctx, name) is not None:
-            module.refuse("deleting what is registered", "do it outside of the compiled function")
+            module.refuse("module registers something", "deleting what is registered")
     if attribute_behind(ctx, module.cls, Module, "__delattr__") is not object.__delattr__:
-        module.refuse("deleting an attribute")
+        module.refuse("attribute cannot be set", "deleting an attribute")
     module.generic_delattr(ctx, name.as_python(ctx))
     return constant(None)
 
 
 @known(Module.state_dict)
 def state_dict(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    raise GraphBreak("state_dict()", str(args[0]), "call it outside of the compiled function")
+    raise GraphBreak("module is not supported", f"state_dict() of {args[0]}")
 
 
 @wraps(Module, family=True)

@@ -54,10 +54,10 @@ def build_named_tuple(ctx: Context, obj: tuple[Any, ...], source: Source) -> Val
     cls = type(obj)
     plain = build_tuple(ctx, obj, source)
     if not is_named_tuple(cls):
-        plain.refuse("subclass")
+        plain.refuse("object from outside is not supported", "subclass")
     if cls.__dictoffset__:
         if vars(obj):
-            plain.refuse("subclass with attributes of its own")
+            plain.refuse("object from outside is not supported", "subclass with attributes of its own")
         ctx.guard(Kind.FALSY, Attr(source, "__dict__"))
     return NamedTupleValue(plain.unpack(ctx), source, cls)
 
@@ -70,5 +70,5 @@ def tuple_new(ctx: Context, cls: Value, items: Value | None = None, /) -> Value:
     if real is tuple:
         return ctx.born(TupleValue(found))
     if not isinstance(real, type) or not is_named_tuple(real) or not hasattr(real, "_make"):
-        ctx.real(cls).refuse("tuple.__new__()")
+        ctx.real(cls).refuse("object is made by C code", "tuple.__new__()")
     return ctx.born(NamedTupleValue(found, cls=real))

@@ -52,7 +52,7 @@ class ObjectValue(ObjectAttributes):
     def call_special(self, ctx: Context, name: str, *args: Value) -> Value:
         method = self.special(ctx, name)
         if method is None:
-            raise GraphBreak("object without the special method", f"{self.cls.__name__}.{name}")
+            raise GraphBreak("Python raises or warns here", f"{self.cls.__name__} has no {name}()")
         return ctx.real(method.call(ctx, list(args), {}))
 
     def _asked(self, ctx: Context, name: str, *args: Value) -> Value | None:
@@ -76,7 +76,7 @@ class ObjectValue(ObjectAttributes):
             if self.special(ctx, name) is not None:
                 result = self.call_special(ctx, name)
                 if not isinstance(result, ConstantValue) or not isinstance(result.value, int):
-                    raise GraphBreak("truth value that is no plain number", f"{self.cls.__name__}.{name} gave {result}")
+                    self.refuse("special method gives an unusual result", f"{name}(), which gave {result},")
                 return result.truth(ctx)
         return True
 
@@ -85,7 +85,7 @@ class ObjectValue(ObjectAttributes):
             ctx.raise_(TypeError(f"object of type {self.cls.__name__!r} has no len()"))
         result = self.call_special(ctx, "__len__")
         if not isinstance(result, ConstantValue) or type(result.value) is not int or result.value < 0:
-            self.refuse("length that is no plain number")
+            self.refuse("special method gives an unusual result", "length")
         return result
 
     def getitem(self, ctx: Context, key: Value) -> Value:
@@ -117,7 +117,7 @@ class ObjectValue(ObjectAttributes):
         if self.special(ctx, "__iter__") is not None:
             return self.call_special(ctx, "__iter__")
         if self.special(ctx, "__getitem__") is not None:
-            self.refuse("iteration by __getitem__", "give the class an __iter__")
+            self.refuse("operation is not supported", "iteration by __getitem__", "give the class an __iter__")
         ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not iterable"))
 
     def next(self, ctx: Context) -> Value | None:
@@ -137,7 +137,7 @@ class ObjectValue(ObjectAttributes):
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         enter, leave = self.special(ctx, "__enter__"), self.special(ctx, "__exit__")
         if enter is None or leave is None:
-            self.refuse("`with` block")
+            self.refuse("Python raises or warns here", "`with` block")
         return enter.call(ctx, [], {}), leave
 
     # operators ------------------------------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ class ObjectValue(ObjectAttributes):
         if class_attribute(ctx, self.cls, "__hash__") is None:
             ctx.raise_(TypeError(f"unhashable type: {self.cls.__name__!r}"))
         if class_attribute(ctx, self.cls, "__hash__") is not object.__hash__:
-            self.refuse("hash")
+            self.refuse("key is not supported")
         if class_attribute(ctx, self.cls, "__eq__") is not object.__eq__:
-            self.refuse("hash")
+            self.refuse("key is not supported")
         return self
 
     # methods of object that are written in C ------------------------------------------------------------------------
@@ -182,14 +182,14 @@ class ObjectValue(ObjectAttributes):
         if raw is object.__init__:
             return self.c_init(ctx, args, kwargs)
         if known is None or kwargs or len(args) != known.__code__.co_argcount - 2:
-            raise GraphBreak("method written in C", f"{raw.__qualname__}() of {self}")
+            raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
         return known(self, ctx, *args)
 
     def c_init(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs:
             overridden = class_attribute(ctx, self.cls, "__init__") is not object.__init__
             if overridden or class_attribute(ctx, self.cls, "__new__") is object.__new__:
-                raise GraphBreak("call with wrong arguments", f"object.__init__() of {self}")
+                raise GraphBreak("arguments do not fit the call", f"object.__init__() of {self}")
         return constant(None)
 
 
@@ -274,7 +274,7 @@ class OpaqueValue(Value):
     def truth(self, ctx: Context) -> bool:
         if find(type(self.object), "__bool__") is MISSING and find(type(self.object), "__len__") is MISSING:
             return True
-        self.refuse("truth value")
+        self.refuse("operation is not supported", "truth value")
 
     def is_same(self, ctx: Context, other: Value) -> bool:
         if other.source is not None and self.source is not None:
@@ -284,7 +284,7 @@ class OpaqueValue(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "__class__":
             return class_object(ctx, type(self.object))
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
 
 class KnownCallable(HeldFunction):
@@ -339,7 +339,7 @@ def object_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Val
     if len(args) > 1 or kwargs:
         own_new = class_attribute(ctx, cls, "__new__") is not object.__new__
         if own_new or class_attribute(ctx, cls, "__init__") is object.__init__:
-            raise GraphBreak("call with wrong arguments", f"object.__new__({cls.__qualname__}, ...)")
+            raise GraphBreak("arguments do not fit the call", f"object.__new__({cls.__qualname__}, ...)")
     return new_object(ctx, cls)
 
 
@@ -347,7 +347,7 @@ def object_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Val
 def index(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`operator.index(x)`: an integer itself, or what `__index__` gives."""
     if len(args) != 1 or kwargs:
-        raise GraphBreak("call with wrong arguments", "operator.index()")
+        raise GraphBreak("arguments do not fit the call", "operator.index()")
     value = ctx.real(args[0])
     if isinstance(value, ConstantValue):
         if type(value.value) is int:
@@ -364,11 +364,11 @@ def new_object(ctx: Context, cls: type) -> ObjectValue:
 def check_creation(ctx: Context, cls: type, root: type) -> None:
     """Can an instance be made by capture, and made anew by the region?"""
     if layout_root(cls) is not root:
-        raise GraphBreak("object made by C code", cls.__qualname__, "make it outside of the compiled function")
+        raise GraphBreak("object is made by C code", cls.__qualname__)
     if class_attribute(ctx, cls, "__del__") is not MISSING:
-        raise GraphBreak("object with a finaliser", cls.__qualname__, "make it outside of the compiled function")
+        raise GraphBreak("object has a finalizer", cls.__qualname__)
     if type_flags(cls) & _ABSTRACT:
-        raise GraphBreak("instance of an abstract class", cls.__qualname__)
+        raise GraphBreak("Python raises or warns here", f"{cls.__qualname__} is abstract")
 
 
 @wraps(object, family=True)

@@ -32,7 +32,7 @@ def binary(ctx: Context, op: str, left: Value, right: Value) -> Value:
     plain = op[:-1] if inplace else op
     if isinstance(right, TensorValue) and isinstance(left, ConstantValue):
         if not isinstance(left.value, (int, float, complex)):
-            raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
+            raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
         result = right.reflected(ctx, plain, left)
     else:
         result = _asked_in_order(ctx, plain, left, right, inplace)
@@ -82,13 +82,13 @@ def _raise_unsupported(ctx: Context, op: str, left: Value, right: Value) -> NoRe
     for value in (left, right):
         cls = value.python_type(ctx)
         if cls not in _EXEMPLARS and (isinstance(value, TensorValue) or not type_flags(cls) & HEAP_TYPE):
-            raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
+            raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
         objects.append(_EXEMPLARS[cls] if cls in _EXEMPLARS else type(cls.__name__, (), {})())
     try:
         _REAL[op](*objects)
     except TypeError as error:
         ctx.raise_(error)
-    raise GraphBreak("operator on these types", f"{left} {op} {right}", "")
+    raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
 
 
 def type_name(ctx: Context, value: Value) -> str:
@@ -134,7 +134,7 @@ def equal(ctx: Context, left: Value, right: Value) -> bool:
     if left is right:
         return True
     if _is_nan(left) and _is_nan(right):
-        raise GraphBreak("comparison of nan in a container", f"{left} and {right}", "it goes by identity there")
+        raise GraphBreak("key is not supported", f"nan is compared: {left} and {right}", "look for nan by math.isnan()")
     return ctx.real(compare(ctx, "==", left, right)).truth(ctx)
 
 
@@ -161,7 +161,7 @@ def as_index(ctx: Context, value: Value) -> Any:
     value = ctx.real(value)
     for part in getattr(value, "parts", (value,)):
         if isinstance(real := ctx.real(part), TensorValue):
-            raise GraphBreak("reading a tensor's value", f"{real} as an index", "keep it a tensor")
+            raise GraphBreak("tensor value is read", f"{real} as an index", "keep it a tensor")
     return plain(ctx, value)
 
 

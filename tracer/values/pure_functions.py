@@ -52,7 +52,7 @@ def known(ctx: Context, value: Value, what: str) -> Any:
     """The plain object that the value is; a tensor's value is only known at run time."""
     real = ctx.real(value)
     if isinstance(real, TensorValue):
-        raise GraphBreak("reading a tensor's value", f"{what} of {real}", "use the torch function of that name")
+        raise GraphBreak("tensor value is read", f"{what} of {real}", "use the torch function of that name")
     return plain(ctx, real)
 
 
@@ -116,7 +116,7 @@ def _copy(ctx: Context, value: Value, deep: bool) -> Value:
         plain_copy = plain(ctx, real)
         if isinstance(plain_copy, (list, dict)) and all(map(is_constant, _leaves(plain_copy))):
             return real.call_method(ctx, "copy", [], {})
-    real.refuse("copy.deepcopy()" if deep else "copy.copy()", "copy it outside of the compiled function")
+    real.refuse("object is copied", "copy.deepcopy()" if deep else "copy.copy()")
 
 
 def _leaves(obj: Any) -> list[Any]:

@@ -47,11 +47,11 @@ class PythonModuleValue(Value):
                 ctx.raise_(AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}"))
             if type(self.module) is not ModuleType:  # a lazy module of a library: whatever it gives, it gives again
                 return ctx.wrap(getattr(self.module, name), Attr(self.source, name))
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if type(self.module) is not ModuleType:
-            self.refuse(f"setting attribute .{name}")
+            self.refuse("attribute cannot be set", f".{name}")
         ctx.namespace(vars(self.module)).store(ctx, name, value)
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -161,9 +161,9 @@ class ListValue(SequenceValue, Mutable):
         try:
             items = sorted_values(ctx, before, key, reverse)
         except Raised as raised:  # the items are then left in an order of CPython's choice
-            raise GraphBreak("sort() that raises", str(raised.value)) from None
+            raise GraphBreak("Python raises or warns here", f"sort(): {raised.value}") from None
         if self.content is not before:
-            self.refuse("change during sort()")
+            self.refuse("Python raises or warns here", "change during sort()")
         ctx.change(self, tuple(items))
         return constant(None)
 
@@ -242,7 +242,7 @@ class SliceValue(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         names = ("start", "stop", "step")
         if name not in names:
-            self.refuse(f"attribute .{name}")
+            self.refuse("attribute cannot be read", f".{name}")
         return self.parts[names.index(name)]
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
@@ -268,7 +268,7 @@ def build_slice(ctx: Context, obj: slice, source: Source) -> Value:
 
 def _list_result(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value]) -> Value:
     if type(obj) is not list:
-        raise GraphBreak("result of an unsupported type", type(obj).__qualname__)
+        raise GraphBreak("result type is not supported", type(obj).__qualname__)
     return ctx.born(ListValue([leaf(ctx, item) for item in obj]))
 
 

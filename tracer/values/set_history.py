@@ -112,7 +112,7 @@ def text(history: History, out: ExitWriter) -> str:
         return out.constant(history.real)
     if isinstance(history, Outside):
         if history.owner.content is not history.owner.original:
-            raise GraphBreak("set made from a changed set", str(history.owner), "")
+            raise GraphBreak("object cannot be rebuilt", f"a set made from {history.owner} before that was changed")
         return out.text(history.owner)
     steps: list[Made] = []
     while isinstance(history, Made) and history.operands and isinstance(history.operands[0], Made):

@@ -106,13 +106,13 @@ class SetValue(MethodsByName, Mutable):
             return [members[key] for key in self.real]
         members = self.members(ctx)
         if len(members) > 1 and not set_history.has_order(self.content.history):
-            self.refuse("iteration", "its order depends on more than its elements: sort it, or use a list or dict")
+            self.refuse("order of a set is unknown")
         return list(_elements_of(self.content.history).values()) if members else []
 
     def _guard_order(self, ctx: Context) -> None:
         order = tuple(self.real)
         if not has_value(order):
-            self.refuse("iteration", "its order depends on more than its elements: sort it, or use a list or dict")
+            self.refuse("order of a set is unknown")
         assert self.source is not None
         ctx.guard(Kind.EQUALS, Call(ctx.hold(tuple), (self.source,)), order)
 
@@ -218,7 +218,7 @@ class SetValue(MethodsByName, Mutable):
     # changes --------------------------------------------------------------------------------------------------------
     def _changing(self, name: str) -> None:
         if self.cls is not set:
-            self.refuse(f"attribute .{name}")
+            self.refuse("attribute cannot be read", f".{name}")
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if self.cls is frozenset and not hasattr(frozenset, name):
@@ -271,7 +271,7 @@ class SetValue(MethodsByName, Mutable):
             ctx.raise_(KeyError("pop from an empty set"))
         history = self.content.history
         if not set_history.has_order(history):
-            self.refuse("pop()", "which element comes first depends on more than the elements")
+            self.refuse("order of a set is unknown", "pop()")
         after = Made(set_history.popped, (history,))
         members = _elements_of(after)
         (item,) = [value for key, value in self.content.members.items() if key not in members]
@@ -321,7 +321,7 @@ class SetValue(MethodsByName, Mutable):
 
         def fill(name: str) -> Iterable[str]:
             if not isinstance(history, Made) or history.function is not set_history.display:
-                self.refuse("rebuilding")
+                self.refuse("object cannot be rebuilt")
             return [f"{name}.add({set_history.text(item, out)})" for item in history.operands]
 
         return out.fill(self, f"{out.hold(set)}()", lambda: (set_history.text(history, out), fill))
@@ -368,13 +368,13 @@ class SetIterator(PositionIterator):
             return
         if len(content.members) != len(self.made_from.members):
             ctx.raise_(RuntimeError("Set changed size during iteration"))
-        self.refuse("next() after the set was changed")
+        self.refuse("container changes while it is iterated")
 
     def rebuilt(self, out: ExitWriter) -> str:
         owner = self.owner
         changed_before = owner.source is not None and owner.content is not owner.original
         if owner.content is not self.made_from or changed_before:
-            self.refuse("rebuilding", "the set was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the set was changed while it was iterated")
         return f"{out.hold(iter)}({out.text(self.owner)})"
 
 
@@ -447,7 +447,7 @@ def build_set(ctx: Context, obj: Any, source: Source) -> Value:
 
 def _constant_frozenset(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value]) -> Value:
     if type(obj) is not frozenset:
-        raise GraphBreak("result of an unsupported type", type(obj).__qualname__, "")
+        raise GraphBreak("result type is not supported", type(obj).__qualname__)
     elements = tuple(Element(key, leaf(ctx, key)) for key in obj)
     return SetValue(Content({e.key: e.value for e in elements}, Held(obj, elements)), frozenset)
 

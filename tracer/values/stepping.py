@@ -69,7 +69,7 @@ class IteratorValue(Mutable):
             return ctx.wrap(cls, ctx.hold(cls))
         if name == "__next__":
             return NextMethod(self)
-        self.refuse(f"attribute .{name}")
+        self.refuse("attribute cannot be read", f".{name}")
 
 
 class NextMethod(Value):
@@ -85,7 +85,7 @@ class NextMethod(Value):
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if isinstance(other, NextMethod):
-            self.refuse("comparison")
+            self.refuse("operation is not supported", "comparison")
         return None
 
     def truth(self, ctx: Context) -> bool:
@@ -93,7 +93,7 @@ class NextMethod(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs:
-            self.refuse("call with arguments")
+            self.refuse("arguments do not fit the call")
         item = self.iterator.next(ctx)
         if item is None:
             ctx.raise_(StopIteration())
@@ -124,7 +124,7 @@ class PositionIterator(IteratorValue):
 
     def rebuilt(self, out: ExitWriter) -> str:
         """An expression for a fresh iterator of the same kind."""
-        self.refuse("rebuilding")
+        self.refuse("object cannot be rebuilt")
 
     def reconstruct(self, out: ExitWriter) -> str:
         fresh = self.rebuilt(out)

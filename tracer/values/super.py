@@ -86,7 +86,7 @@ def make_super(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Val
     if not args and not kwargs:
         args = _found_in_frame(ctx)
     if len(args) != 2 or kwargs:
-        raise GraphBreak("super() with these arguments", f"{len(args)} arguments", "write super() or super(cls, self)")
+        raise GraphBreak("super() cannot be resolved", f"{len(args)} arguments")
     cls = ctx.real(args[0])
     if not isinstance(cls, ClassValue):
         ctx.raise_(TypeError(f"super() argument 1 must be a type, not {cls.python_type(ctx).__name__}"))
@@ -97,12 +97,12 @@ def _found_in_frame(ctx: Context) -> list[Value]:
     """What `super()` looks for in the calling frame: the `__class__` cell and the first argument."""
     frame = ctx.frames[-1]
     if "__class__" not in frame.cells or not frame.code.co_argcount:
-        raise GraphBreak("super() outside of a method", frame.code.co_qualname)
+        raise GraphBreak("super() cannot be resolved", f"{frame.code.co_qualname} is no method")
     first = frame.code.co_varnames[0]
     found = [_content(ctx, frame.cells["__class__"])]
     found.append(_content(ctx, frame.cells[first]) if first in frame.cells else frame.locals.get(first))
     if None in found:
-        raise GraphBreak("super() of a deleted argument", frame.code.co_qualname)
+        raise GraphBreak("super() cannot be resolved", f"the first argument of {frame.code.co_qualname} was deleted")
     return [value for value in found if value is not None]
 
 

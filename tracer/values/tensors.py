@@ -9,6 +9,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..graph.builder import GraphTensor
+from ..graph.refused import METHODS
 from ..guards import Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
@@ -39,39 +40,17 @@ METADATA_METHODS = frozenset(
     "size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size "
     "storage_offset get_device is_conj is_neg is_inference is_same_size type".split()
 )
-#: methods that need the tensor's values or leave torch: each a break with its own hint
+#: methods that need the tensor's values or leave torch: the break's title
 BREAKING_METHODS = {
-    "item": ("reading a tensor's value", ".item()", "keep it a tensor, or read it outside of the compiled function"),
-    "tolist": (
-        "reading a tensor's value",
-        ".tolist()",
-        "keep it a tensor, or read it outside of the compiled function",
-    ),
-    "__bool__": ("branch on a tensor's value", "bool()", "use torch.where, or let both branches be compiled"),
-    "__int__": ("reading a tensor's value", "int()", "keep it a tensor"),
-    "__float__": ("reading a tensor's value", "float()", "keep it a tensor"),
-    "__index__": ("reading a tensor's value", "an index", "keep it a tensor"),
-    "numpy": ("leaving torch", ".numpy()", "use torch operators instead"),
-    "__array__": ("leaving torch", "numpy", "use torch operators instead"),
-    "data_ptr": ("reading a tensor's address", ".data_ptr()", ""),
-    "untyped_storage": ("reading a tensor's storage", ".untyped_storage()", ""),
-    "storage": ("reading a tensor's storage", ".storage()", ""),
-    "backward": (
-        "backward()",
-        "it runs the autograd engine",
-        "call it outside; forward and backward are compiled all the same",
-    ),
-    "register_hook": ("tensor hook", ".register_hook()", ""),
-    "register_post_accumulate_grad_hook": ("tensor hook", "", ""),
-    "set_": ("storage swap", ".set_()", ""),
-    "resize_": ("in-place resize", ".resize_()", ""),
-    "share_memory_": ("shared memory", "", ""),
-    "requires_grad_": ("requires_grad_()", "it changes a tensor's autograd state in place", "call it outside"),
-    "retain_grad": ("retain_grad()", "", "call it outside of the compiled function"),
-    "__deepcopy__": ("copy of a tensor object", "", ""),
-    "__reduce_ex__": ("pickling a tensor", "", ""),
-    "cpu_": ("", "", ""),
+    **METHODS,
+    "item": "tensor value is read",
+    "__bool__": "branch on a tensor",
+    "__int__": "tensor value is read",
+    "__float__": "tensor value is read",
+    "__index__": "tensor value is read",
 }
+#: what `number op tensor` does to the tensor and the number; `1 / x` is a reciprocal and a product
+REFLECTED_WITH_NUMBER: dict[str, Any] = {"+": torch.add, "*": torch.mul, "-": torch.rsub}
 #: of these, those that watch a tensor's gradient
 WATCHING_METHODS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 
@@ -101,10 +80,10 @@ class TensorValue(Value):
         return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
 
     def as_python(self, ctx: Context) -> Any:
-        raise GraphBreak("reading a tensor's value", str(self), "keep it a tensor, or read it outside")
+        raise GraphBreak("tensor value is read", str(self))
 
     def truth(self, ctx: Context) -> bool:
-        raise GraphBreak("branch on a tensor's value", str(self), "use torch.where, or let both branches be compiled")
+        raise GraphBreak("branch on a tensor", str(self))
 
     def key(self, ctx: Context) -> object:
         return self
@@ -125,14 +104,14 @@ class TensorValue(Value):
         if not hasattr(torch.Tensor, name):
             return self._own_attribute(ctx, name)
         if not callable(getattr(torch.Tensor, name)):
-            self.refuse(f"attribute .{name}")
+            self.refuse(METHODS.get(name, "attribute cannot be read"), f".{name}")
         return TensorMethod(self, name)
 
     def _grad(self, ctx: Context) -> Value:
         if self.source is None:
             if not self.fake.requires_grad or not self.fake.is_leaf:
                 return constant(None)
-            self.refuse("attribute .grad")
+            self.refuse("autograd state of a tensor is read", ".grad")
         real = ctx.graph.real_of(self.graph_tensor)
         return ctx.wrap_attribute(real, self, "grad")
 
@@ -148,7 +127,7 @@ class TensorValue(Value):
         ctx.raise_(AttributeError(f"{type(real).__name__!r} object has no attribute {name!r}"))
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
-        self.refuse(f"setting attribute .{name}", "set it outside of the compiled function")
+        self.refuse("attribute cannot be set", f".{name}", "set it before the compiled function")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
         return call_graph(ctx, BINARY_TARGETS["[]"], [self, key], {})
@@ -157,7 +136,7 @@ class TensorValue(Value):
         call_graph(ctx, BINARY_TARGETS["[]="], [self, key, value], {})
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
-        raise GraphBreak("branch on a tensor's value", f"`in` of {self}", "use (x == y).any() as a tensor")
+        raise GraphBreak("branch on a tensor", f"`in` of {self}", "use (x == y).any() as a tensor")
 
     def length(self, ctx: Context) -> Value:
         if not self.fake.ndim:
@@ -173,19 +152,30 @@ class TensorValue(Value):
     def unary(self, ctx: Context, op: str) -> Value:
         return call_graph(ctx, UNARY_TARGETS[op], [self], {})
 
+    def number_operand(self, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
+        """numbers.py puts its function here: the number as an input of the graph, if it is to be one."""
+        raise NotImplementedError
+
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if not isinstance(other, (TensorValue, ConstantValue)):
             return None
+        if isinstance(other, ConstantValue):
+            other = self.number_operand(ctx, op, other) or other
         return call_graph(ctx, BINARY_TARGETS[op + "=" if inplace else op], [self, other], {})
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, ConstantValue):
             return None
+        number = self.number_operand(ctx, op, other) if op in REFLECTED_WITH_NUMBER else None
+        if number is not None:
+            return call_graph(ctx, REFLECTED_WITH_NUMBER[op], [self, number], {})
         return call_graph(ctx, BINARY_TARGETS[op], [other, self], {})
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, (TensorValue, ConstantValue)):
             return None
+        if isinstance(other, ConstantValue):
+            other = self.number_operand(ctx, op, other) or other
         return call_graph(ctx, BINARY_TARGETS[op], [self, other], {})
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -220,7 +210,7 @@ class TensorMethod(Value):
 
     def _break(self, name: str) -> GraphBreak:
         """To autograd a region is one node: a tensor that is watched must be where a region begins or ends."""
-        graph_break = GraphBreak(*BREAKING_METHODS[name])
+        graph_break = GraphBreak(BREAKING_METHODS[name], f".{name}()")
         if name in WATCHING_METHODS and self.tensor.source is None and self.tensor.fake.requires_grad:
             graph_break.end_behind = self.tensor.born
         return graph_break
@@ -249,9 +239,7 @@ def to_graph(ctx: Context, value: Value) -> Any:
         return value.as_python(ctx)
     argument = getattr(value, "graph_argument", None)
     if argument is None:
-        raise GraphBreak(
-            "argument of an operator", f"{value} cannot be part of a graph", "pass tensors and plain values"
-        )
+        raise GraphBreak("argument cannot be in a graph", str(value))
     return argument(ctx)
 
 
@@ -260,7 +248,7 @@ def from_graph(ctx: Context, result: Any) -> Value:
     if isinstance(result, GraphTensor):
         return ctx.tensor(result, TensorValue)
     if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise GraphBreak("size that depends on a tensor's values", str(result), "")
+        raise GraphBreak("shape depends on a tensor's values", str(result))
     return from_python(ctx, result, from_graph)
 
 
@@ -276,7 +264,7 @@ def call_graph(
 @wraps(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
     if obj.is_sparse or obj.is_quantized or obj.is_nested or obj.layout not in (torch.strided,):
-        raise GraphBreak("sparse, quantised or nested tensor", str(source), "")
+        raise GraphBreak("kind of tensor is not supported", str(source))
     ctx.guard(Kind.TENSOR, source, obj)
     graph_tensor = ctx.graph.add_input(obj, str(source))
     ctx.inputs[id(graph_tensor)] = source
@@ -286,4 +274,4 @@ def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
 
 @wraps(torch.Tensor, family=True)
 def build_tensor_subclass(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
-    raise GraphBreak("tensor subclass", f"{type(obj).__name__} from {source}", "")
+    raise GraphBreak("tensor subclass is not supported", f"{type(obj).__name__} from {source}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional
 
 from ..errors import GraphBreak
+from ..graph.refused import FUNCTIONS
 from ..guards import Kind
 from ..sources import Source
 from ..torch_private import (
@@ -22,6 +24,7 @@ from ..torch_private import (
     TRACING_STATE,
 )
 from .base import Value, wraps, wraps_object
+from .builtin_registry import name_of
 from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
 from .tensors import TensorValue, call_graph
@@ -139,6 +142,15 @@ class TorchQuery(TorchFunctionValue):
         return call_pure(ctx, self.answer, *arguments, **named)
 
 
+class RefusedFunction(HeldFunction):
+    """A function that acts at once, outside of any graph: the break is at its call, not somewhere within."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        raise GraphBreak(FUNCTIONS[inspect.unwrap(self.function)], f"{name_of(self.function)}()")
+
+
 class HasTorchFunction(TorchFunctionValue):
     """Is any argument a tensor-like that overrides torch's functions? Captured tensors are plain ones."""
 
@@ -156,12 +168,20 @@ class IsTensor(TorchFunctionValue):
 
 
 def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
-    """The value of a function that torch defines as an operator; None for any other object."""
+    """The value of a function that torch defines as an operator, or that acts at once; None for any other one."""
     operator = OPERATORS.get(id(obj))
-    if operator is None or operator is not obj:
+    known = operator is not None and operator is obj
+    if not known and not _acts_at_once(obj):
         return None
     ctx.guard(Kind.IS, source, obj)
-    return TorchFunctionValue(operator, source)
+    return TorchFunctionValue(obj, source) if known else RefusedFunction(obj, source)
+
+
+def _acts_at_once(obj: Any) -> bool:
+    """Is it such a function of torch's own? Torch wraps some of them anew when a part of it is loaded."""
+    if not isinstance(obj, types.FunctionType) or not obj.__globals__.get("__name__", "").startswith("torch."):
+        return False
+    return inspect.unwrap(obj) in FUNCTIONS
 
 
 def _register() -> None:
@@ -178,6 +198,9 @@ def _register() -> None:
         special(function, lambda source, f=function, a=answer: TorchQuery(f, a, source))  # type: ignore[misc]
     for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
+    for function in FUNCTIONS:
+        if isinstance(function, types.BuiltinFunctionType):
+            special(function, lambda source, f=function: RefusedFunction(f, source))  # type: ignore[misc]
     special(torch.is_tensor, lambda source: IsTensor(torch.is_tensor, source))
 
 
@@ -192,7 +215,7 @@ def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
 
 @wraps(torch.finfo, torch.iinfo)
 def build_limits(ctx: Context, obj: Any, source: Source) -> Value:
-    raise GraphBreak("limits object from outside", str(source), "call torch.finfo inside")
+    raise GraphBreak("object from outside is not supported", f"{type(obj).__name__} {source}")
 
 
 __all__ = ["ConstantValue", "TorchFunctionValue", "torch_function"]

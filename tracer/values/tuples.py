@@ -99,7 +99,7 @@ class SequenceValue(MethodsByName):
 
     def method_index(self, ctx: Context, item: Value, *bounds: Value) -> Value:
         if len(bounds) > 2:
-            self.refuse("index() with these arguments")
+            self.refuse("arguments do not fit the call")
         items = self.items(ctx)
         start, stop, _ = slice(*[_bound(ctx, b) for b in bounds], *[None] * (2 - len(bounds))).indices(len(items))
         for i in range(start, stop):
@@ -121,7 +121,7 @@ def is_int(value: Value) -> bool:
 def _bound(ctx: Context, value: Value) -> int:
     """A bound of index(): any integer, but not None."""
     if not is_int(ctx.real(value)):
-        ctx.real(value).refuse("use as a bound")
+        ctx.real(value).refuse("Python raises or warns here", "use as a bound")
     return int(ctx.real(value).as_python(ctx))
 
 
@@ -159,7 +159,7 @@ class TupleValue(SequenceValue, Value):
             return False
         if self.cls is tuple and not self._items:
             return True
-        self.refuse("identity", "compare equal immutable objects with ==")
+        self.refuse("identity of equal constants")
 
     def key(self, ctx: Context) -> object:
         return tuple(ctx.real(item).key(ctx) for item in self._items)
@@ -177,7 +177,7 @@ class TupleValue(SequenceValue, Value):
 
     def method_numel(self, ctx: Context) -> Value:
         if self.cls is not torch.Size:
-            self.refuse("attribute .numel")
+            self.refuse("attribute cannot be read", ".numel")
         return constant(self.as_python(ctx).numel())
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -241,17 +241,16 @@ class SequenceIterator(IteratorValue):
             return fresh
         if isinstance(sequence, SequenceValue) and sequence.is_changed():
             # It is moved while the list still is as it was, and would not go past its end.
-            self.refuse("rebuilding", "the list was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the list was changed while it was iterated")
         length = len(sequence.items(out.ctx)) if isinstance(sequence, SequenceValue) else self.content
         if self.content is not None and self.content > length:
-            self.refuse("rebuilding", "the list became shorter while it was iterated")
+            self.refuse("object cannot be rebuilt", "the list became shorter while it was iterated")
         return f"{out.hold(advanced)}({fresh}, {self.content})"
 
 
 def _iterate_constant(self: ConstantValue, ctx: Context) -> Value:
-    value = self.as_python(ctx)
-    if not isinstance(value, (str, bytes, range)):
-        return call_pure(ctx, iter, value)  # raises, unless it is something that is not captured
+    if not isinstance(self.value, (str, bytes, range)):
+        return call_pure(ctx, iter, self.as_python(ctx))  # raises, unless it is something that is not captured
     return ctx.born(SequenceIterator(self))
 
 

@@ -122,10 +122,10 @@ class DictView(MethodsByName):
 
     def _operation(self, ctx: Context, op: str, left: Value, right: Value) -> Value:
         if self.which == "items":  # only the items that matter need be hashable, and CPython looks them up in the dict
-            self.refuse(f"operator {op} of items", "make a set of them first")
+            self.refuse("operator is not supported for these types", f"{op} of items", "make a set of them first")
         for value in (left, right):
             if not isinstance(value, (DictView, SetValue)):
-                value.refuse(f"operator {op} with a dict view", "make a set of it first")
+                value.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
         return made(ctx, Made(BINARY[op], (operand(ctx, left), operand(ctx, right))))
 
     def method_isdisjoint(self, ctx: Context, other: Value) -> Value:
@@ -181,15 +181,15 @@ class DictIterator(PositionIterator):
     def _check(self, ctx: Context, entries: dict[Hashable, Any]) -> None:
         if len(entries) != len(self.keys):
             if issubclass(self.owner.python_type(ctx), OrderedDict):
-                self.refuse("next() after the dict was changed")
+                self.refuse("container changes while it is iterated")
             ctx.raise_(RuntimeError("dictionary changed size during iteration"))
         if list(entries) != self.keys:
-            self.refuse("next() after the dict was changed")
+            self.refuse("container changes while it is iterated")
         self.checked = entries
 
     def rebuilt(self, out: ExitWriter) -> str:
         if not self.owner.has_keys(self.keys):
-            self.refuse("rebuilding", "the dict was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
         view = f"{out.text(self.owner)}.{self.which}()"
         return f"{out.hold(reversed if self.backwards else iter)}({view})"
 
@@ -214,9 +214,9 @@ class ValuesIterator(PositionIterator):
 
     def check(self, ctx: Context) -> None:
         if not self._is_as_it_was():
-            self.refuse("next() after the dict was changed")
+            self.refuse("container changes while it is iterated")
 
     def rebuilt(self, out: ExitWriter) -> str:
         if not self._is_as_it_was():
-            self.refuse("rebuilding", "the dict was changed while it was iterated")
+            self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
         return f"{out.hold(iter)}({out.text(self.owner)}.values())"

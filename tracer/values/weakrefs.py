@@ -33,12 +33,12 @@ class WeakReferenceValue(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs:
-            self.refuse("call with arguments")
+            self.refuse("arguments do not fit the call")
         assert self.source is not None
         obj = self.reference()
         if obj is not None and not ctx.keeps_everything():
             # A region keeps what it was given, so what dies in plain Python would be found alive.
-            self.refuse("call after something was let go", "keep what it refers to until after the call")
+            self.refuse("weak reference is called", "something was let go before")
         return ctx.wrap(obj, Call(self.source, ()))
 
 

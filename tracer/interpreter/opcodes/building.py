@@ -100,7 +100,7 @@ def dict_merge(frame: Frame, ins: Instruction) -> None:
     known = string_items(frame.ctx, target)
     for name, value in string_items(frame.ctx, added).items():
         if name in known:
-            raise GraphBreak("call with wrong arguments", f"{name} given twice")
+            raise GraphBreak("arguments do not fit the call", f"{name} given twice")
         target.setitem(frame.ctx, constant(name), value)
 
 
@@ -134,7 +134,7 @@ def unpack_sequence(frame: Frame, ins: Instruction) -> None:
     if len(items) < ins.arg:
         frame.ctx.raise_(ValueError(f"not enough values to unpack (expected {ins.arg}, got {len(items)})"))
     if len(items) > ins.arg:
-        raise GraphBreak("unpacking too many values", f"expected {ins.arg}, got {len(items)}")
+        raise GraphBreak("Python raises or warns here", f"unpacking {len(items)} values, not {ins.arg}")
     frame.stack.extend(reversed(items))
 
 
@@ -143,7 +143,7 @@ def unpack_ex(frame: Frame, ins: Instruction) -> None:
     before, after = ins.arg
     items = _items(frame, frame.pop_real())
     if len(items) < before + after:
-        raise GraphBreak("unpacking too few values", f"expected at least {before + after}, got {len(items)}")
+        raise GraphBreak("Python raises or warns here", f"unpacking {len(items)} values, not {before + after}")
     end = len(items) - after
     middle = frame.ctx.born(ListValue(items[before:end]))
     frame.stack.extend(reversed([*items[:before], middle, *items[end:]]))
@@ -177,8 +177,8 @@ def set_function_attribute(frame: Frame, ins: Instruction) -> None:
             real = new_dict(ctx, list(zip(flat[::2], flat[1::2], strict=True)))
         function.annotations = real
     else:
-        raise GraphBreak("function attribute", str(ins.arg), "")
+        raise GraphBreak("attribute cannot be set", f"{ins.arg} of a function")
     frame.push(function)
 
 
-refuses("template strings are not captured yet", "BUILD_TEMPLATE", "BUILD_INTERPOLATION")
+refuses("template string is made", "BUILD_TEMPLATE", "BUILD_INTERPOLATION")

@@ -19,7 +19,7 @@ def raised(frame: Frame, value: Value) -> Value:
     if isinstance(value, ClassValue):
         value = frame.ctx.real(value.call(frame.ctx, [], {}))
     if not isinstance(value, ExceptionValue):
-        raise GraphBreak("raising something that is no known exception", str(value), "")
+        raise GraphBreak("Python raises or warns here", f"raising {value}")
     return value
 
 
@@ -27,7 +27,7 @@ def raised(frame: Frame, value: Value) -> Value:
 def raise_varargs(frame: Frame, ins: Instruction) -> None:
     if ins.arg == 0:
         if frame.exception is None:
-            raise GraphBreak("bare raise of an exception from outside", "", "")
+            raise GraphBreak("Python raises or warns here", "bare raise in a handler that was entered outside")
         raise Raised(frame.exception)
     cause = frame.pop() if ins.arg == 2 else None
     exception = raised(frame, frame.pop())
@@ -51,7 +51,7 @@ def push_exc_info(frame: Frame, ins: Instruction) -> None:
 def pop_except(frame: Frame, ins: Instruction) -> None:
     previous = frame.pop_real()
     if not isinstance(previous, (ExceptionValue, ConstantValue)):
-        raise GraphBreak("end of a handler that was entered outside", "", "")
+        raise GraphBreak("Python raises or warns here", "end of a handler that was entered outside")
     frame.exception = None if isinstance(previous, ConstantValue) else previous
 
 
@@ -65,7 +65,7 @@ def check_exc_match(frame: Frame, ins: Instruction) -> None:
 def reraise(frame: Frame, ins: Instruction) -> None:
     exception = frame.pop_real()
     if ins.arg and frame.stack[-ins.arg] is not LASTI:
-        raise GraphBreak("raising an exception from outside again", "", "")
+        raise GraphBreak("Python raises or warns here", "an exception from outside is raised again")
     raise Raised(exception)
 
 
@@ -102,7 +102,5 @@ class TracebackValue(Value):
 
 TRACEBACK = TracebackValue()
 
-refuses(
-    "asynchronous code and exception groups are captured around, not in",
-    "CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL",
-)  # fmt: skip
+refuses("coroutine is suspended or called", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL")
+refuses("exception group is handled", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")

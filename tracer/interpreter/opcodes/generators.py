@@ -13,7 +13,7 @@ from ..frame import Frame, handles, refuses
 @handles("YIELD_VALUE")
 def yield_value(frame: Frame, ins: Instruction) -> Value:
     if frame is frame.ctx.frames[0]:
-        raise GraphBreak("yield", "a generator hands out a value", "the regions between yields are compiled")
+        raise GraphBreak("yield hands out a value")
     frame.yielded = True
     return frame.pop()
 
@@ -42,7 +42,7 @@ def send(frame: Frame, ins: Instruction) -> None:
 def get_awaitable(frame: Frame, ins: Instruction) -> None:
     awaitable = frame.pop_real()
     if not isinstance(awaitable, CoroutineValue):
-        raise GraphBreak("await", str(awaitable), "the regions between awaits are compiled")
+        raise GraphBreak("coroutine is suspended or called", f"await of {awaitable}")
     frame.push(awaitable)
 
 
@@ -50,7 +50,7 @@ def get_awaitable(frame: Frame, ins: Instruction) -> None:
 def get_aiter(frame: Frame, ins: Instruction) -> None:
     iterable = frame.pop_real()
     if not isinstance(iterable, AsyncGeneratorValue):
-        raise GraphBreak("asynchronous iteration", str(iterable), "the regions between awaits are compiled")
+        raise GraphBreak("coroutine is suspended or called", f"async for over {iterable}")
     frame.push(iterable)
 
 
@@ -65,6 +65,6 @@ def before_async_with(frame: Frame, ins: Instruction) -> None:
 
 
 refuses(
-    "asynchronous code is captured around, not in",
+    "coroutine is suspended or called",
     "GET_ANEXT", "END_ASYNC_FOR", "END_SEND", "ASYNC_GEN_WRAP",
 )  # fmt: skip

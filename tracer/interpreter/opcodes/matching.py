@@ -125,4 +125,4 @@ def _positional(ctx: Context, class_value: Value, cls: type, count: int) -> list
 
 def _refuse_error(what: str) -> NoReturn:
     """The pattern is wrong: the original bytecode raises, in its own words."""
-    raise GraphBreak("pattern that raises an error", what, "the program is wrong here: mend the pattern")
+    raise GraphBreak("Python raises or warns here", what, "mend the pattern")

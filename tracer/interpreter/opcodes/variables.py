@@ -79,7 +79,7 @@ def store_fast(frame: Frame, ins: Instruction) -> None:
         return
     if ins.arg in frame.code.co_cellvars + frame.code.co_freevars and isinstance(frame.ctx.real(value), CellValue):
         # a region that began within the comprehension may not land behind it, where the slot is a cell again
-        raise GraphBreak("comprehension variable that is a cell", ins.arg, "")
+        raise GraphBreak("comprehension variable is shared", ins.arg)
     frame.locals[ins.arg] = value
 
 
@@ -95,7 +95,7 @@ def delete_fast(frame: Frame, ins: Instruction) -> None:
 @handles("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(frame: Frame, ins: Instruction) -> None:
     if ins.arg in frame.cells:
-        raise GraphBreak("comprehension variable that is a cell", ins.arg, "")
+        raise GraphBreak("comprehension variable is shared", ins.arg)
     frame.push(frame.locals.pop(ins.arg, NULL))
 
 
@@ -138,7 +138,7 @@ def store_deref(frame: Frame, ins: Instruction) -> None:
 def delete_deref(frame: Frame, ins: Instruction) -> None:
     found = cell(frame, ins.arg)
     if found.content is None:
-        raise GraphBreak("deleting an unbound variable", ins.arg, "")
+        raise GraphBreak("Python raises or warns here", f"deleting {ins.arg}, which is unbound")
     frame.ctx.change(found, None)
 
 
@@ -166,11 +166,11 @@ def import_name(frame: Frame, ins: Instruction) -> None:
     names, level = frame.pop_real(), frame.pop_real().as_python(frame.ctx)
     wanted = names.as_python(frame.ctx)
     if level:
-        raise GraphBreak("relative import", ins.arg, "import it at the top of the module")
+        raise GraphBreak("import is run", f"of {ins.arg}, relative")
     full = ins.arg
     module = sys.modules.get(full)
     if not isinstance(module, ModuleType):
-        raise GraphBreak("import of a module that is not loaded", full, "import it at the top of the module")
+        raise GraphBreak("import is run", f"of {full}, which is not loaded")
     if not wanted:
         full = full.partition(".")[0]
         module = sys.modules[full]
@@ -183,7 +183,7 @@ def import_from(frame: Frame, ins: Instruction) -> None:
 
 
 refuses(
-    "class bodies, exec'd code and module code are not captured",
+    "class is defined in the function",
     "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_LOCALS", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF",
     "LOAD_BUILD_CLASS", "SETUP_ANNOTATIONS", "IMPORT_STAR", "PRINT_EXPR", "INTRINSIC",
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""Python numbers that change from call to call and only enter the arithmetic of a graph: its inputs, not its constants.
+
+Such a number becomes a tensor without dimensions, made at each call from the number as it then is. That this gives the
+same bits is known for the cases below: with a tensor of floats, torch itself makes such a tensor of a number before it
+adds, subtracts, multiplies, divides or compares. (It takes reduced-precision floats differently where no operand has a
+dimension, and other kernels for powers: there the number stays a constant, which a guard compares.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..sources import Call, Source
+from .constants import ConstantValue
+from .tensors import TensorValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+ARITHMETIC = frozenset(["+", "-", "*", "/"])
+COMPARISONS = frozenset(["<", "<=", "==", "!=", ">", ">="])
+_EXACT_WITHOUT_DIMENSIONS = frozenset([torch.float32, torch.float64])
+
+
+def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the CPU with no dimensions, whatever the default device is. An int too large raises."""
+    return torch.scalar_tensor(number, dtype=dtype, device="cpu")
+
+
+def as_operand(tensor: TensorValue, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
+    """The graph's input for a number next to a tensor, None if it is to be a constant of the graph."""
+    source = number.source
+    if source is None or type(number.value) not in (int, float) or op not in ARITHMETIC | COMPARISONS:
+        return None
+    if not ctx.changes(source) or (type(number.value) is int and not -(2**63) <= number.value < 2**63):
+        return None
+    dtype = _dtype(tensor.fake, type(number.value))
+    return None if dtype is None else _input(ctx, number, source, dtype)
+
+
+def _dtype(tensor: torch.Tensor, kind: type) -> torch.dtype | None:
+    """The dtype in which the number's tensor has no say in the result's."""
+    if not tensor.dtype.is_floating_point:
+        return None
+    if tensor.dim():
+        return torch.float64 if kind is float else torch.int64
+    return tensor.dtype if tensor.dtype in _EXACT_WITHOUT_DIMENSIONS else None
+
+
+def _input(ctx: Context, number: ConstantValue, source: Source, dtype: torch.dtype) -> TensorValue:
+    made = Call(ctx.hold(number_tensor), (source, ctx.hold(dtype, str(dtype).removeprefix("torch."))))
+    known = ctx.number_inputs.get(made)
+    if known is not None and any(tensor is known.graph_tensor for tensor in ctx.graph.inputs):
+        return known
+    tensor = ctx.graph.add_input(number_tensor(number.value, dtype), f"number_{source}")
+    ctx.inputs[id(tensor)] = made
+    value = ctx.number_inputs[made] = TensorValue(tensor)
+    return value
+
+
+TensorValue.number_operand = as_operand  # type: ignore[method-assign]
