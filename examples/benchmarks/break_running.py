@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,9 +109,9 @@ class Operators:
     outside: Counter[str] = field(default_factory=Counter)
     graphs: int = 0
 
-    def missed(self, program: Program) -> Counter[str]:
-        """What ran outside without being a break itself."""
-        return Counter({name: n for name, n in self.outside.items() if name not in program.itself})
+    def missed(self, program: Program, own: Collection[str]) -> Counter[str]:
+        """What ran outside without being a break itself, of the program's own operators."""
+        return Counter({name: n for name, n in self.outside.items() if name in own and name not in program.itself})
 
 
 @contextlib.contextmanager

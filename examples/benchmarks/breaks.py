@@ -20,6 +20,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "5")
 import argparse
 import csv
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,7 @@ class Row:
     operators: Operators = field(default_factory=Operators)
     their_difference: str | None = None
     their_operators: Operators = field(default_factory=Operators)
+    plain_operators: Operators = field(default_factory=Operators)
     regions: int = 0
     run: int = 0
     recompiles: int = 0
@@ -73,10 +75,16 @@ class Row:
         """How many regions it ran, beside those around the iterations."""
         return (self.run - self.program.around * (CALLS - WARM_UP)) / self.iterations
 
+    def missed(self, operators: Operators) -> Counter[str]:
+        return operators.missed(self.program, self.plain_operators.outside)
+
+    def share(self, operators: Operators) -> str:
+        return f"{operators.inside}/{operators.inside + self.missed(operators).total()}"
+
     def problems(self) -> list[str]:
         """Why the row does not hold."""
         found = [] if self.difference is None else [f"DIFFERS: {self.difference}"]
-        missed = self.operators.missed(self.program)
+        missed = self.missed(self.operators)
         if missed:
             names = ", ".join(f"{n} {name.removeprefix('aten::')}" for name, n in missed.most_common(6))
             found.append(f"{missed.total()} operators not in regions: {names}")
@@ -93,8 +101,8 @@ class Row:
         return [
             self.program.name,
             "yes" if self.difference is None else "NO",
-            share(self.program, self.operators),
-            share(self.program, self.their_operators) + ("" if self.their_difference is None else " differs"),
+            self.share(self.operators),
+            self.share(self.their_operators) + ("" if self.their_difference is None else " differs"),
             str(self.regions),
             f"{max(0.0, self.an_iteration):.2f}",
             str(self.program.breaks + 1),
@@ -102,10 +110,6 @@ class Row:
             *(self.times.get(f"{who} {backend}", "-")
               for backend in (["eager", "inductor"] if inductor else ["eager"]) for who in ("ours", "theirs")),
         ]  # fmt: skip
-
-
-def share(program: Program, operators: Operators) -> str:
-    return f"{operators.inside}/{operators.inside + operators.missed(program).total()}"
 
 
 def measured(program: Program, inductor: bool, rounds: int, torch_compile: bool) -> Row:
@@ -122,10 +126,9 @@ def measured(program: Program, inductor: bool, rounds: int, torch_compile: bool)
     if len(compilations) > WARM_UP:
         row.recompiles = counters["compilations"] - compilations[WARM_UP]
     side, before = Side(program, fn), counters["hits"]
-    with counted(row.operators):
-        for k in range(WARM_UP, CALLS):
-            side.seen(k)
+    count(side, row.operators)
     row.run = tracer.counters()["hits"] - before
+    count(Side(program, program.function), row.plain_operators)
     if torch_compile:
         with_torch_compile(program, row)
     for backend in ["eager", "inductor"] if inductor else ["eager"]:
@@ -137,8 +140,11 @@ def measured(program: Program, inductor: bool, rounds: int, torch_compile: bool)
 def with_torch_compile(program: Program, row: Row) -> None:
     fn = theirs(program.function, ranged)
     row.their_difference = first_difference(program, fn)
-    side = Side(program, fn)
-    with counted(row.their_operators):
+    count(Side(program, fn), row.their_operators)
+
+
+def count(side: Side, operators: Operators) -> None:
+    with counted(operators):
         for k in range(WARM_UP, CALLS):
             side.seen(k)
 

@@ -157,13 +157,20 @@ class ConstantValue(Value):
             return call_pure(ctx, operator.mod, self.as_python(ctx), plain(ctx, other))
         if not isinstance(other, ConstantValue):
             return None
-        source = expression(self, op, other)
+        source = expression(self, op, other) or self._divided(ctx, op, other)
         if source is not None:
             return ConstantValue(BINARY[op](self.value, other.value), source)
         left, right = self.as_python(ctx), other.as_python(ctx)
         if _too_big(op, left, right):
             self.refuse("capture takes too long", "huge result of an operator")
         return call_pure(ctx, BINARY[op], left, right)
+
+    def _divided(self, ctx: Context, op: str, other: ConstantValue) -> Source | None:
+        """The expression of a quotient or remainder of integers whose divisor comes from outside: it must not be 0."""
+        if op not in ("%", "//") or other.source is None or type(self.value) is not int or type(other.value) is not int:
+            return None
+        source = Operation(op, self.source or Literal(self.value), other.source)
+        return source if depth(source) <= MAX_EXPRESSION_DEPTH and other.truth(ctx) else None
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, ConstantValue):
@@ -180,20 +187,6 @@ class ConstantValue(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.constant(self.value)
-
-
-class LengthValue(ConstantValue):
-    """`len()` of a container from outside which is not read: a program may print or count what grows at each call."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, ctx: Context, of: Source, length: int) -> None:
-        super().__init__(length, Call(ctx.hold(len), (of,)))
-        self.of = of
-
-    def as_python(self, ctx: Context) -> Any:
-        ctx.guard(Kind.LENGTH, self.of, self.value)
-        return self.value
 
 
 class ConstantMethod(Value):
@@ -228,6 +221,11 @@ class ConstantMethod(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return f"{out.text(self.receiver)}.{self.name}"
+
+
+def length_of(ctx: Context, source: Source, length: int) -> ConstantValue:
+    """`len()` of a container from outside which is not read: a program may print or count what grows at each call."""
+    return ConstantValue(length, Call(ctx.hold(len), (source,)))
 
 
 def expression(left: ConstantValue, op: str, right: ConstantValue) -> Source | None:

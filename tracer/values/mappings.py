@@ -14,7 +14,7 @@ from ..guards import MISSING, Kind
 from ..sources import Index, Source
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import PYTHON_RESULTS, LengthValue, constant
+from .constants import PYTHON_RESULTS, constant, length_of
 from .generators import GeneratorValue
 from .hashing import from_outside, hash_key, holds_object, is_known, item_source, own_key, raise_key_error
 from .operations import equal
@@ -142,7 +142,7 @@ class MappingValue(MethodsByName, Mutable):
 
     def length(self, ctx: Context) -> Value:
         if self.is_untouched() and self.source is not None:
-            return LengthValue(ctx, self.source, len(self.base))
+            return length_of(ctx, self.source, len(self.base))
         return constant(len(self.entries(ctx)))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:

@@ -15,7 +15,7 @@ def texts(k: int) -> tuple[object, ...]:
     return ["1", "no number", "[2", "3", "{"][: length(k)], *two(k)
 
 
-@program("raised by an opaque call; the handler computes", texts, breaks=1, iterations=length)
+@program("raised by an opaque call; the handler computes", texts, breaks=2, iterations=length)
 def opaque_raises(lines: list[str], x: Tensor, weight: Tensor) -> tuple[Tensor, int]:
     failed = 0
     for line in lines:
