@@ -32,7 +32,7 @@ from ..values.modules import ModuleValue
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
-from .frame import Frame, NullValue, State
+from .frame import Frame, LastInstruction, NullValue, State
 from .looping import Loops, RunLoop
 
 assert opcodes and families
@@ -189,7 +189,9 @@ class Attempt:
         """A mark, where a region may land."""
         if index not in self.landable or context_of(self.decoded, index) != self.entered:
             return None
-        if self.frame.exception is not None:
+        if self.frame.exception is not None or any(isinstance(v, LastInstruction) for v in self.frame.stack):
+            return None
+        if any(h.target == index for h in self.decoded.handlers):
             return None
         return Mark(index, self.frame.save(), self.ctx.mark())
 
