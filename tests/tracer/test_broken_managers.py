@@ -100,6 +100,34 @@ def test_exit_stack(fails: bool, swallows: bool) -> None:
         assert breaks_of(fn, X) == ["print() writes output"]
 
 
+def test_what_is_being_handled() -> None:
+    def inner(x: Tensor) -> tuple[Any, ...]:
+        first, handled = sys.exception(), sys.exc_info()
+        try:
+            x = x + 1
+            raise KeyError(1)
+        except KeyError:
+            inside = repr(sys.exception()), sys.exc_info()[0]
+        return first, handled[:2], inside, sys.exception(), x * 2
+
+    def run(call: Callable[..., Any], x: Tensor) -> list[Any]:
+        found: list[Any] = [call(x)]
+        try:
+            raise ValueError("outer")
+        except ValueError:
+            found.append(call(x))
+        return found
+
+    for call in (inner, compile_with(inner, backend="eager")):
+        for _ in range(4):
+            found = run(call, X)
+            assert found[0][:4] == (None, (None, None), ("KeyError(1)", KeyError), None)
+            error = found[1][0]
+            assert repr(error) == "ValueError('outer')" and found[1][1] == (ValueError, error)
+            assert found[1][2] == ("KeyError(1)", KeyError) and found[1][3] is error
+            assert torch.equal(found[1][4], (X + 1) * 2)
+
+
 def test_exit_stack_within_a_handler() -> None:
     def fn(x: Tensor) -> tuple[Tensor, list[str], str]:
         log: list[str] = []
