@@ -51,6 +51,7 @@ class Facts:
         self.assigned = _assigned(decoded)
         self.deleted = _deleted(decoded)
         self.parameters = {name: _parameter_name(decoded, name) for name in decoded.slots}
+        self.contexts: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.entries: dict[int, EntryLayout] = {}
         self.landings: dict[int, LandingLayout] = {}
 
@@ -125,9 +126,17 @@ def _closed(rows: tuple[tuple[int, Unit], ...]) -> set[int]:
     return closed
 
 
-def context_of(decoded: Decoded, index: int) -> tuple[object, ...]:
+def context_of(decoded: Decoded, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """A region may only land where this is as at its entry: exceptions being handled, comprehensions' own cells."""
     index = place_of(index)
+    contexts = facts(decoded).contexts
+    found = contexts.get(index)
+    if found is None:
+        found = contexts[index] = _context_of(decoded, index)
+    return found
+
+
+def _context_of(decoded: Decoded, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     producers = decoded.producers_at(index) or ()
     instructions, cells = decoded.instructions, (*decoded.cells, *decoded.free)
     saved = [

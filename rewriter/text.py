@@ -6,6 +6,7 @@ so that a slot depends on no namespace but the user's own.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import re
@@ -25,10 +26,14 @@ PREFIX = "k_"
 
 def new_slot(name: str, parameters: Sequence[str], namespace: dict[str, Any]) -> FunctionType:
     """A slot that answers None; its `__code__` may be swapped for that of any text with the same parameters."""
-    code = compile_slot(f"def slot({', '.join(parameters)}):\n    return None\n", {}, register=False)
-    slot = FunctionType(code, namespace, name)
+    slot = FunctionType(_silent_code(tuple(parameters)), namespace, name)
     slot.__qualname__ = name
     return slot
+
+
+@functools.lru_cache(maxsize=4096)
+def _silent_code(parameters: tuple[str, ...]) -> CodeType:
+    return compile_slot(f"def slot({', '.join(parameters)}):\n    return None\n", {}, register=False)
 
 
 def compile_slot(

@@ -20,6 +20,8 @@ from .guard_sources import weakened
 from .guard_text import write_guards
 from .holding import Constants
 from .native import USE_NATIVE
+from .sources import Call as SourceCall
+from .sources import Param, Source
 from .text_names import names_in, renamed_in, stored_in
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
@@ -173,11 +175,14 @@ def _write_region(
         constants.preset(name, value)
     used = names_in([*capture.setup, *capture.effects, *capture.exit.values])
     taken = {*parameters, *used, *capture.outputs, *(name for name, _ in capture.fetches)}
+    inputs, made = _inputs(capture, taken) if region.call is not None else ((), ())
+    all_fetches = (*capture.fetches, *made)
+    taken |= {name for name, _ in made}
     guards = write_guards(
         capture.guards,
         constants,
-        fetched=[source for _, source in capture.fetches],
-        inputs=capture.inputs if region.call is not None else (),
+        fetched=[source for _, source in all_fetches],
+        inputs=inputs,
         taken=taken,
         original_code=original_code,
         native=native,
@@ -185,7 +190,7 @@ def _write_region(
     conditions = [condition.text for condition in guards.conditions]
     taken |= names_in(conditions)
     hit, error = _free("hit", taken), _free("error", taken)
-    fetches = [f"{name} = {guards.render(source)}" for name, source in capture.fetches]
+    fetches = [f"{name} = {guards.render(source)}" for name, source in all_fetches]
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(conditions, fetches, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
@@ -199,6 +204,14 @@ def _write_region(
     return RegionText(
         tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct)
     )
+
+
+def _inputs(capture: Capture, taken: Collection[str]) -> tuple[tuple[Source, ...], tuple[tuple[str, Source], ...]]:
+    """The graph's inputs, and what is fetched for it beside: tensors made of numbers, which may raise."""
+    names = (name for n in itertools.count() if (name := f"v{n}") not in taken)
+    made = {source: next(names) for source in capture.inputs if type(source) is SourceCall}
+    inputs = tuple(Param(made[source]) if source in made else source for source in capture.inputs)
+    return inputs, tuple((name, source) for source, name in made.items())
 
 
 def _direct_exit(capture: Capture, constants: Constants, name: str) -> list[str]:

@@ -342,10 +342,17 @@ class TestPlaces:
         decoded = decode(plain.__code__)
         multiply = next(i.index for i in decoded.instructions if i.opname == "BINARY_OP")
         error = GraphBreak("here")
-        captured = types.SimpleNamespace(exit=Exit(decoded.start, ()), graph_break=error)
+        captured = types.SimpleNamespace(exit=Exit(decoded.start, ()), graph_break=error, goes_on=None)
         assert behind(decoded, captured) == successors(decoded, decoded.start)
         error.at = multiply
         assert behind(decoded, captured) == successors(decoded, multiply)
+        captured.graph_break = None
+        assert behind(decoded, captured) == [decoded.start]
+        captured.goes_on = multiply
+        assert behind(decoded, captured) == [multiply]
+        returning = next(i.unit for i in decoded.instructions if i.opname == "RETURN_VALUE")
+        captured = types.SimpleNamespace(exit=Exit(returning, ()), graph_break=None, goes_on=None)
+        assert behind(decoded, captured) == []
 
     def test_arguments_of_a_frame(self):
         def function(a, b):

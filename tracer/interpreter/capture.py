@@ -39,6 +39,10 @@ assert opcodes and families
 
 #: how often one capture may begin anew before it is given up
 MAX_ATTEMPTS = 50
+#: The original bytecode goes on at these, and the user need not know: a loop that runs for real, the end of `except*`.
+QUIET = frozenset(
+    [("FOR_ITER", "iterator from outside is advanced"), ("PREP_RERAISE_STAR", "exception group is handled")]
+)
 CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
 
 
@@ -166,8 +170,9 @@ class Attempt:
                     return self._land(mark, None)
             except GraphBreak as graph_break:
                 graph_break.stack = graph_break.stack or ctx.user_stack()
-                if instruction.opname == "FOR_ITER" and len(graph_break.stack) == 1 and not self.request.fullgraph:
-                    return self._land(mark, None)  # the loop runs for real: nothing that the user need know
+                told = self.request.fullgraph or len(graph_break.stack) > 1
+                if not told and (instruction.opname, graph_break.title) in QUIET:
+                    return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
                 return self._end(mark, self._raises(error), as_operator_failure(error))
@@ -219,7 +224,7 @@ class Attempt:
         try:
             self.ctx.rollback(mark.context)
         except CannotUndo:
-            graph_break = graph_break or GraphBreak("loop runs for real", "", "")
+            graph_break = graph_break or GraphBreak("operation is not supported", "the region cannot end in front of a loop")
             raise Restart(mark.index, graph_break) from graph_break
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
@@ -347,8 +352,9 @@ class Attempt:
         """Where something from outside is changed, what must not be the same object, or overlap with it."""
         ctx = self.ctx
         if graph.mutates_inputs:
-            examples = dict(zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True))
-            ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, examples)
+            examples = zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True)
+            given = {source: tensor for source, tensor in examples if source not in ctx.number_inputs}
+            ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, given)
         if graph.operators or ctx.asked_state or ctx.relies_on_no_grad:
             whole = graph.records_autograd or ctx.asked_state
             ctx.guards.add(Kind.STATE, NOWHERE, self.state if whole else self.state.without_autograd())

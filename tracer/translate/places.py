@@ -24,8 +24,15 @@ PLAIN = frozenset(
     "LIST_EXTEND MAP_ADD IS_OP UNARY_NOT MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE PUSH_EXC_INFO POP_EXCEPT RERAISE "
     "BINARY_OP COMPARE_OP LOAD_ATTR UNPACK_SEQUENCE".split()
 )
-#: What only goes on elsewhere: no capture begins there.
-PASSED = frozenset(["JUMP", "FOR_ITER"])
+#: What CPython itself puts into handlers, to forget an exception's name or to restore a comprehension's variables.
+CLEANING_UP = frozenset(
+    "PUSH_EXC_INFO POP_EXCEPT COPY SWAP POP_TOP LOAD_CONST STORE_FAST DELETE_FAST STORE_DEREF DELETE_DEREF LIST_APPEND "
+    "NOP".split()
+)
+#: What only goes on elsewhere, or always breaks: no capture begins there.
+PASSED = frozenset(
+    ["JUMP", "FOR_ITER", "PREP_RERAISE_STAR", "WITH_EXCEPT_START", "RERAISE", "CLEANUP_THROW", "END_ASYNC_FOR"]
+)
 
 
 def successors(decoded: Decoded, index: int) -> list[int]:
@@ -46,9 +53,17 @@ def successors(decoded: Decoded, index: int) -> list[int]:
 def handlers(decoded: Decoded, index: int) -> list[int]:
     """Where execution goes if this instruction raises, and the function doesn't end."""
     handler = decoded.handler_at(index)
-    if handler is None or decoded.instructions[handler.target].opname == "STOPITERATION_ERROR":
-        return []
-    return [handler.target]
+    return [] if handler is None or _only_cleans_up(decoded, handler.target) else [handler.target]
+
+
+def _only_cleans_up(decoded: Decoded, start: int) -> bool:
+    """Is it a handler without code of the user's, which raises again what came?"""
+    for instruction in decoded.instructions[start : start + 16]:
+        if instruction.opname in ("RERAISE", "PREP_RERAISE_STAR", "STOPITERATION_ERROR"):
+            return True
+        if instruction.opname not in CLEANING_UP:
+            return False
+    return False
 
 
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
