@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import threading
@@ -190,6 +191,25 @@ def test_async_with_and_async_for(fails: bool) -> None:
     assert all(torch.equal(result, expected) and told == log for result, told in found)
     assert before and {n.target.__name__ for g in backend.graphs for n in g.graph.nodes
                        if n.op == "call_function" and hasattr(n.target, "__name__")} >= {"add", "mul"}  # fmt: skip
+
+
+def scaled(x: Tensor, y: Tensor, *, factor: float) -> Tensor:
+    x = x * factor
+    print("scaled")
+    return x + y.cos()
+
+
+halved = functools.partial(scaled, factor=0.5)
+
+
+def test_the_function_of_a_partial_that_breaks_is_compiled() -> None:
+    def fn(x: Tensor) -> tuple[Tensor, Any]:
+        made = functools.partial(scaled, x, factor=2.0)
+        return halved(x + 1, y=x).sin() + made(x), halved.func
+
+    check(fn, X, calls=6)
+    assert operators(fn, X, calls=8) == 3 + 2 * 3
+    assert halved.func is scaled
 
 
 logger = logging.getLogger("tests.handed_on")

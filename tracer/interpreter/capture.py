@@ -27,7 +27,7 @@ from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
-from ..values.functions import BoundMethod, FunctionValue
+from ..values.functions import BoundMethod, FunctionValue, PartialValue
 from ..values.modules import ModuleValue
 from . import inlining, opcodes
 from .context import Context
@@ -265,6 +265,9 @@ class Attempt:
         if isinstance(value, BoundMethod):
             function = self._private(value.function)
             return None if function is None else BoundMethod(function, value.receiver)
+        if isinstance(value, PartialValue):
+            function = self._private(value.function)
+            return None if function is None else PartialValue(function, value.args, value.kwargs)
         if isinstance(value, ModuleValue):
             wrapped = self.ctx.wrap(torch.nn.Module.__call__, self.ctx.hold(torch.nn.Module.__call__, "module_call"))
             function = self._private(wrapped) if value.is_plainly_called(self.ctx) else None

@@ -68,7 +68,7 @@ def penalised(weight: Tensor, x: Tensor, *, power: int, name: str) -> Tensor:
 penalty = functools.partial(penalised, power=2, name="l2")
 
 
-@program("functools.partial of a function that breaks", two, breaks=3, iterations=3)
+@program("functools.partial of a function that breaks", two, breaks=6, iterations=3)
 def calls_partial(x: Tensor, weight: Tensor) -> Tensor:
     local = functools.partial(penalised, weight, power=3, name="l3")
     for _ in range(3):
