@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import torch
@@ -12,8 +12,18 @@ from torch import Tensor
 from .catalogue import ITEM, length, program, several, two
 
 
+def finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run it; `asyncio.run` would ask for the repr of the task, and so of tensors, on some Pythons."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    return asyncio.run(function(*arguments))
+    return finished(function(*arguments))
 
 
 @program("a coroutine: await asyncio.sleep in a loop", lambda k: (*two(k), length(k)), drive=run, breaks=1,
@@ -95,7 +105,7 @@ def collected(function: Callable[..., AsyncIterator[Any]], *arguments: Any) -> A
     async def collect() -> list[Any]:
         return [item async for item in function(*arguments)]
 
-    return asyncio.run(collect())
+    return finished(collect())
 
 
 @program("an asynchronous generator", lambda k: (*two(k), length(k)), drive=collected, breaks=2, iterations=length)
@@ -136,7 +146,7 @@ def serve(function: Callable[..., Any], batches: list[Tensor], weight: Tensor) -
         await asyncio.gather(server, return_exceptions=True)
         return found
 
-    return asyncio.run(main())
+    return finished(main())
 
 
 @program("a server: requests from an asyncio queue", several, drive=serve, breaks=2, iterations=length)
