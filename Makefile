@@ -42,3 +42,4 @@ bench: venv
 	@$(with-env) examples/benchmarks/dispatch.py $(ARGS)
 	@$(with-env) examples/benchmarks/capture.py $(ARGS)
 	@$(with-env) examples/benchmarks/overhead.py $(ARGS)
+	@$(with-env) examples/benchmarks/breaks.py

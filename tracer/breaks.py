@@ -161,6 +161,11 @@ BREAKS: dict[str, Row] = {
         "A method of a class that is made in C, or a method of `object` that shows an address.",
         "leave it: the code around it is compiled; or give the class a method written in Python",
     ),
+    "library function is called": Row(
+        "A function of Python's library (logging, json, threading, ...) that does what no region can do. What happens "
+        "inside of it is its own business: the break is at the call.",
+        "leave it: the code around it is compiled",
+    ),
     "builtin function is given an object": Row(
         "A function written in C is given an object of the user's, whose methods it could call.",
         "give it numbers, strings and containers of these, or call a method of the object",
@@ -209,7 +214,8 @@ BREAKS: dict[str, Row] = {
         "run the generator to its end, or make it outside of the compiled function",
     ),
     "coroutine is suspended or called": Row(
-        "`await`, `async for`, `async with` and calls of `async def` functions belong to the event loop.",
+        "`await`, `async for` and `async with` belong to the event loop. An `async def` function that is called in the "
+        "region is compiled as well.",
         "leave it: the code between two awaits is compiled",
     ),
     "iterator from outside is advanced": Row(

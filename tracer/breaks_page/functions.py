@@ -226,6 +226,16 @@ async def f(x):
 
 asyncio.run(f(torch.ones(3)))
 """),
+    "library function is called": Example("""\
+import logging
+
+def f(x):
+    y = x * 2
+    logging.getLogger("page").warning("shape %s", tuple(y.shape))  # <- break
+    return y + 1
+
+f(torch.ones(3))
+"""),
     "iterator from outside is advanced": Example("""\
 def f(x, numbers):
     y = x * 2

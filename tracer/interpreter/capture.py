@@ -34,7 +34,7 @@ from ..values.objects import ObjectValue
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
-from .frame import Frame, NullValue, State
+from .frame import Frame, LastInstruction, NullValue, State
 from .looping import Loops, RunLoop
 
 assert opcodes and families
@@ -202,7 +202,9 @@ class Attempt:
         """A mark, where a region may land."""
         if index not in self.landable or context_of(self.decoded, index) != self.entered:
             return None
-        if self.frame.exception is not None:
+        if self.frame.exception is not None or any(isinstance(v, LastInstruction) for v in self.frame.stack):
+            return None
+        if any(h.target == index for h in self.decoded.handlers):
             return None
         return Mark(index, self.frame.save(), self.ctx.mark(), self.crossed)
 
@@ -235,7 +237,9 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        if graph_break is not None and len(graph_break.stack) > 1:
+        broke_inside = graph_break is not None and len(graph_break.stack) > 1
+        # what an earlier attempt noted here may come of an object that the callee makes
+        if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)
         captured = self._finish(mark, graph_break)
         return captured if goes_on is None else replace(captured, goes_on=goes_on)

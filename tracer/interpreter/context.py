@@ -167,6 +167,12 @@ class Context:
         value.born = self.root_index()
         return value
 
+    def must_be_made(self, value: Any) -> Any:
+        """It is made at run time even if nobody holds it at the end; its `effects` see to it."""
+        self.changed[id(value)] = value
+        self._journal.append(lambda: self.changed.pop(id(value)))
+        return value
+
     def on_rollback(self, undo: Callable[[], object]) -> None:
         self._journal.append(undo)
 
@@ -209,6 +215,10 @@ class Context:
     def root_index(self) -> int:
         """The root instruction that is being read."""
         return self.frames[0].unit if self.frames else -1
+
+    def entered_handlers(self) -> bool:
+        """Does the entry lie in a handler of the user's, with the exception at hand?"""
+        return bool(self.request.decoded.handlers_entered(self.request.layout.index))
 
     def keeps_everything(self) -> bool:
         """Does the program still hold, at this place, whatever it was given at the entry?

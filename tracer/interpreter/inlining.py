@@ -10,13 +10,13 @@ from ..torch_private import DISABLED
 from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
-from ..values.generators import GeneratorValue
+from ..values.generators import AsyncGeneratorValue, CoroutineValue, GeneratorValue
+from ..values.private import is_left_alone
 from .frame import Frame
 
 if TYPE_CHECKING:
     from .context import Context
 
-_ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -24,7 +24,7 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
     code = function.code
     if function.function is not None and DISABLED in vars(function.function):
         raise GraphBreak("function is disabled", function.qualname)
-    if code.co_flags & _ASYNCHRONOUS:
+    if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise GraphBreak("coroutine is suspended or called", function.qualname)
     frame = Frame(ctx, code, ctx.namespace(function.globals))
     frame.function = function
@@ -35,7 +35,23 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
         generator = ctx.born(GeneratorValue(frame))
         ctx.generators.append(generator)
         return generator
-    return run(ctx, frame)
+    if code.co_flags & inspect.CO_COROUTINE:
+        return ctx.must_be_made(ctx.born(CoroutineValue(frame)))
+    if code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        return ctx.born(AsyncGeneratorValue(frame))
+    try:
+        return run(ctx, frame)
+    except GraphBreak as graph_break:
+        if not is_left_alone(function):
+            raise
+        raise _of_the_call(ctx, function, graph_break) from graph_break
+
+
+def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
+    """A break in a library function is one of its call: what it does inside is none of the user's business."""
+    graph_break = GraphBreak("library function is called", function.qualname)
+    graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
+    return graph_break
 
 
 def run(ctx: Context, frame: Frame) -> Value:

@@ -10,6 +10,8 @@ import types
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..guards import Kind
 from ..sources import Attr, Source
 from . import (
@@ -65,7 +67,7 @@ def build_builtin(ctx: Context, obj: Any, source: Source) -> Value:
     if value is not None:
         return value
     owner = obj.__self__
-    if type(owner) not in _RECEIVERS:
+    if type(owner) not in _RECEIVERS and not isinstance(owner, torch.Tensor):
         ctx.guard(Kind.IS, source, obj)
         return BuiltinValue(obj, source)
     ctx.guard(Kind.TYPE, source, type(obj))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from types import BuiltinMethodType, EllipsisType, FunctionType, MappingProxyType, NoneType, NotImplementedType
@@ -50,8 +51,10 @@ def joined(*parts: str) -> str:
     return "".join(parts)
 
 
-#: pure functions that give a number's or string's text or size and cannot fail
+#: pure functions of numbers, strings and bytes that give a number or text, and cannot fail
 _TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined])
+#: those of bytes, which take an integer, too
+_CHECKSUMS = frozenset([zlib.crc32, zlib.adler32])
 #: operators that may be repeated in a guard or an exit: they cannot raise and stay small
 _REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
 
@@ -131,6 +134,8 @@ class ConstantValue(Value):
         return call_pure(ctx, operator.contains, self.as_python(ctx), plain(ctx, item))
 
     def length(self, ctx: Context) -> Value:
+        if type(self.value) in (str, bytes):
+            return traced(ctx, len, self)
         return call_pure(ctx, len, self.as_python(ctx))
 
     def unpack(self, ctx: Context) -> list[Value]:
@@ -152,13 +157,20 @@ class ConstantValue(Value):
             return call_pure(ctx, operator.mod, self.as_python(ctx), plain(ctx, other))
         if not isinstance(other, ConstantValue):
             return None
-        source = expression(self, op, other)
+        source = expression(self, op, other) or self._divided(ctx, op, other)
         if source is not None:
             return ConstantValue(BINARY[op](self.value, other.value), source)
         left, right = self.as_python(ctx), other.as_python(ctx)
         if _too_big(op, left, right):
             self.refuse("capture takes too long", "huge result of an operator")
         return call_pure(ctx, BINARY[op], left, right)
+
+    def _divided(self, ctx: Context, op: str, other: ConstantValue) -> Source | None:
+        """The expression of a quotient or remainder of integers whose divisor comes from outside: it must not be 0."""
+        if op not in ("%", "//") or other.source is None or type(self.value) is not int or type(other.value) is not int:
+            return None
+        source = Operation(op, self.source or Literal(self.value), other.source)
+        return source if depth(source) <= MAX_EXPRESSION_DEPTH and other.truth(ctx) else None
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, ConstantValue):
@@ -209,6 +221,11 @@ class ConstantMethod(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return f"{out.text(self.receiver)}.{self.name}"
+
+
+def length_of(ctx: Context, source: Source, length: int) -> ConstantValue:
+    """`len()` of a container from outside which is not read: a program may print or count what grows at each call."""
+    return ConstantValue(length, Call(ctx.hold(len), (source,)))
 
 
 def expression(left: ConstantValue, op: str, right: ConstantValue) -> Source | None:
@@ -290,10 +307,12 @@ def _is_not_of_the_user(method: Any) -> bool:
 
 
 def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> Value:
-    """`function(*args)` of numbers and strings as an expression: nothing is guarded until the result is used."""
+    """`function(*args)` of numbers, strings and bytes as an expression: nothing is guarded until the result is used."""
     sources = [arg.source or Literal(arg.value) for arg in args]
     simple = all(type(arg.value) in NUMBERS or type(arg.value) is str for arg in args)
     known = all(arg.source is None for arg in args)
+    if not known and _takes_bytes(function, args):
+        return ConstantValue(function(*[arg.value for arg in args]), Call(ctx.hold(function), tuple(sources)))
     if known or not simple or function not in _TRACEABLE or (function is int and type(args[0].value) in (float, str)):
         return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
     if function is float and type(args[0].value) in (int, str):  # too big an int, no number at all
@@ -302,6 +321,14 @@ def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> 
     if depth(source) > MAX_EXPRESSION_DEPTH:
         return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
     return ConstantValue(function(*[arg.value for arg in args]), source)
+
+
+def _takes_bytes(function: Callable[..., Any], args: tuple[ConstantValue, ...]) -> bool:
+    """Is it a pure function of bytes that cannot fail with these arguments?"""
+    types = [type(arg.value) for arg in args]
+    if types[:1] != [bytes] or any(depth(arg.source) >= MAX_EXPRESSION_DEPTH for arg in args if arg.source is not None):
+        return False
+    return types == [bytes] if function is len else function in _CHECKSUMS and types in ([bytes], [bytes, int])
 
 
 def from_python(ctx: Context, obj: Any, leaf: Callable[[Context, Any], Value] | None = None) -> Value:
@@ -338,7 +365,7 @@ def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: 
 @wraps(int, float, bool, str, bytes, complex, range, NoneType, EllipsisType, NotImplementedType)
 @wraps(torch.dtype, torch.device, torch.layout, torch.memory_format)
 def build_constant(ctx: Context, obj: Any, source: Source) -> Value:
-    if type(obj) in NUMBERS or type(obj) is str:
+    if type(obj) in NUMBERS or type(obj) in (str, bytes):
         ctx.guard(Kind.TYPE, source, type(obj))
         return ConstantValue(obj, source)
     ctx.guard(Kind.EQUALS, source, obj)

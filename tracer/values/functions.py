@@ -70,7 +70,9 @@ def build_cell(ctx: Context, obj: CellType, source: Source) -> Value:
 class FunctionValue(Value):
     """A Python function, from outside (`function`) or made in the region."""
 
-    __slots__ = ("annotations", "closure", "code", "defaults", "function", "globals", "kwdefaults", "qualname")
+    __slots__ = (
+        "annotations", "attributes", "closure", "code", "defaults", "function", "globals", "kwdefaults", "qualname",
+    )  # fmt: skip
 
     kind = "function"
     has_identity = True
@@ -85,6 +87,8 @@ class FunctionValue(Value):
         self.kwdefaults: dict[str, Value] = {}
         self.closure: tuple[CellValue, ...] = ()
         self.annotations: Value | None = None
+        #: what was set on one that was made in the region
+        self.attributes: dict[str, Value] = {}
 
     def __str__(self) -> str:
         return f"function {self.qualname}"
@@ -124,6 +128,8 @@ class FunctionValue(Value):
                 self.refuse("attribute cannot be read", f".{name}")
             if not hasattr(self.function, name):
                 ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
+        elif name in self.attributes:
+            return self.attributes[name]
         elif name in ("__name__", "__qualname__"):
             return constant(self.code.co_name if name == "__name__" else self.qualname)
         if name == "__call__":
@@ -131,6 +137,13 @@ class FunctionValue(Value):
         if name == "__get__":
             return FunctionGet(self)
         self.refuse("attribute cannot be read", f".{name}")
+
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        if self.function is not None or (name.startswith("__") and name != "__wrapped__"):
+            self.refuse("attribute cannot be set", f".{name}")
+        before = self.attributes
+        ctx.on_rollback(lambda: object.__setattr__(self, "attributes", before))
+        self.attributes = {**before, name: value}
 
     def reconstruct(self, out: ExitWriter) -> str:
         function_type, code, name = out.hold(FunctionType), out.hold(self.code), constant(self.code.co_name)
@@ -150,6 +163,8 @@ class FunctionValue(Value):
             out.statement(f"{text}.__annotations__ = {out.text(self.annotations)}")
         if self.qualname != self.code.co_qualname:
             out.statement(f"{text}.__qualname__ = {self.qualname!r}")
+        for name, value in self.attributes.items():
+            out.statement(f"{text}.{name} = {out.text(value)}")
         return text
 
 

@@ -1,37 +1,67 @@
-"""Generators that the region makes and consumes itself: a suspended frame of the interpreter."""
+"""Generators, coroutines and asynchronous generators that the region makes: suspended frames of the interpreter.
+
+A generator may be consumed in the region as well. One of any kind that has not begun can be handed on: at run time its
+function is called again, which runs nothing of it. What runs later is the function's private copy, with regions of its
+own between the yields or awaits.
+"""
 
 from __future__ import annotations
 
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Iterable
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import GraphBreak
 from .base import Mutable, Value
 from .builtin_methods import MethodsByName
 from .constants import constant
+from .private import private_text
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
+    from .functions import FunctionValue
 
 
-class GeneratorValue(MethodsByName, Mutable):
+class SuspendedValue(Mutable):
     """`frame` is the interpreter's; `content` its saved state, None when it has ended."""
 
-    __slots__ = ("frame", "started")
+    __slots__ = ("frame",)
 
-    kind = "generator"
-    builtin = GeneratorType
+    builtin: ClassVar[Any]
     has_identity = True
 
     def __init__(self, frame: Any) -> None:
         super().__init__(frame.save())
         self.frame = frame
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.frame.function.qualname}"
+
     def python_type(self, ctx: Context) -> type:
-        return GeneratorType
+        return self.builtin
 
     def truth(self, ctx: Context) -> bool:
         return True
+
+    def holds_finally(self) -> bool:
+        """Would dropping it now run code of the user's?"""
+        return self.content is not None and self.frame.suspended_in_handler(self.content)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        if self.content is None or not self.frame.is_fresh(self.content):
+            self.refuse("object cannot be rebuilt", "the progress")
+        return call_text(out, self.frame.function, self.content.locals)
+
+
+class GeneratorValue(MethodsByName, SuspendedValue):
+    """A generator, which the region may consume."""
+
+    __slots__ = ()
+
+    kind = "generator"
+    builtin = GeneratorType
 
     def iterate(self, ctx: Context) -> Value:
         return self
@@ -51,6 +81,46 @@ class GeneratorValue(MethodsByName, Mutable):
         ctx.change(self, None)
         return constant(None)
 
-    def holds_finally(self) -> bool:
-        """Would dropping it now run code of the user's?"""
-        return self.content is not None and self.frame.suspended_in_handler(self.content)
+
+class CoroutineValue(SuspendedValue):
+    """A coroutine, which the region makes but never begins: awaiting it is a break."""
+
+    __slots__ = ()
+
+    kind = "coroutine"
+    builtin = CoroutineType
+
+    def next(self, ctx: Context) -> Value | None:
+        raise GraphBreak("coroutine is suspended or called", f"await of {self}")
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        """It is made even if nobody holds it any more: Python warns of one that nobody awaited."""
+        out.text(self)
+        return ()
+
+
+class AsyncGeneratorValue(SuspendedValue):
+    """An asynchronous generator, which the region makes but never begins."""
+
+    __slots__ = ()
+
+    kind = "asynchronous generator"
+    builtin = AsyncGeneratorType
+
+
+def call_text(out: ExitWriter, function: FunctionValue, bound: dict[str, Value]) -> str:
+    """A call of the function with the locals that an earlier call has bound."""
+    code = function.code
+    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names, after = code.co_varnames, named
+    arguments = [out.text(bound[name]) for name in names[:positional]]
+    if code.co_flags & inspect.CO_VARARGS:
+        arguments.append(f"*{out.text(bound[names[after]])}")
+        after += 1
+    # not `name=...`: names are changed where regions meet in one text
+    pairs = [f"{name!r}: {out.text(bound[name])}" for name in names[positional:named]]
+    if pairs:
+        arguments.append("**{" + ", ".join(pairs) + "}")
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        arguments.append(f"**{out.text(bound[names[after]])}")
+    return f"{private_text(out, function)}({', '.join(arguments)})"

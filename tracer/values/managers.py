@@ -18,6 +18,7 @@ from .base import Mutable, Value, wraps
 from .classes import Constructor, constructs
 from .constants import constant
 from .lookup import class_object
+from .objects import known
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -101,11 +102,13 @@ class ManagerMethod(Value):
 class GradManager(ManagerValue):
     """no_grad, enable_grad and set_grad_enabled, whose constructor already sets the mode."""
 
-    __slots__ = ("mode",)
+    __slots__ = ("mode", "outer")
 
-    def __init__(self, cls: type, mode: bool, source: Source | None = None) -> None:
+    def __init__(self, cls: type, mode: bool, source: Source | None = None, outer: bool = False) -> None:
         super().__init__(cls, source)
         self.mode = mode
+        #: of one from outside: the grad mode that it will give back if it was entered there
+        self.outer = outer
 
     @classmethod
     def made(cls, ctx: Context, manager_class: type, mode: bool) -> GradManager:
@@ -122,9 +125,13 @@ class GradManager(ManagerValue):
         return constant(None)
 
     def end(self, ctx: Context) -> Value:
-        if self.content is None:
-            self.refuse("context manager is not supported", "leaving what was entered outside:")
-        ctx.graph.set_state("grad", self.content)
+        before = self.content
+        if before is None:
+            if self.source is None:
+                self.refuse("context manager is not supported", "leaving what was not entered:")
+            before = self.outer
+            ctx.guard(Kind.EQUALS, Attr(self.source, "prev"), before)
+        ctx.graph.set_state("grad", before)
         return constant(None)
 
     def copy(self, ctx: Context) -> Value:
@@ -263,7 +270,24 @@ def _arguments(
 @wraps(torch.no_grad, torch.enable_grad)
 def build_grad_manager(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
-    return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source)
+    return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source, obj.prev)
+
+
+@known(*{cls.__exit__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})
+def leave_grad_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The bound method with which a `with` block is left that was entered outside of the region."""
+    manager = ctx.real(args[0])
+    if not isinstance(manager, GradManager):
+        manager.refuse("context manager is not supported", "a grad mode's __exit__()")
+    return manager.end(ctx)
+
+
+@known(torch.inference_mode.__exit__, torch.autocast.__exit__)
+def leave_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    manager = ctx.real(args[0])
+    if not isinstance(manager, ModeManager):
+        manager.refuse("context manager is not supported", "a mode's __exit__()")
+    return manager.end(ctx)
 
 
 @wraps(torch.set_grad_enabled)

@@ -14,7 +14,7 @@ from ..guards import MISSING, Kind
 from ..sources import Index, Source
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import PYTHON_RESULTS, constant
+from .constants import PYTHON_RESULTS, constant, length_of
 from .generators import GeneratorValue
 from .hashing import from_outside, hash_key, holds_object, is_known, item_source, own_key, raise_key_error
 from .operations import equal
@@ -141,9 +141,8 @@ class MappingValue(MethodsByName, Mutable):
         return bool(self.entries(ctx))
 
     def length(self, ctx: Context) -> Value:
-        if self.is_untouched():
-            ctx.guard(Kind.LENGTH, self.source, len(self.base))
-            return constant(len(self.base))
+        if self.is_untouched() and self.source is not None:
+            return length_of(ctx, self.source, len(self.base))
         return constant(len(self.entries(ctx)))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:

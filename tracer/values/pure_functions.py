@@ -27,7 +27,7 @@ from ..sources import Source
 from .base import Value, wraps_object
 from .builtin_registry import builtin
 from .callables import HeldFunction
-from .constants import ConstantValue, call_pure, is_constant, plain
+from .constants import ConstantValue, call_pure, is_constant, plain, traced
 from .mappings import DictValue
 from .sequences import ListValue, TupleValue
 from .sets import SetValue
@@ -60,6 +60,9 @@ def pure(function: Callable[..., Any], name: str) -> Callable[..., Value]:
     """The handler that calls a pure function on plain objects."""
 
     def handler(ctx: Context, *args: Value, **kwargs: Value) -> Value:
+        simple = [real for real in map(ctx.real, args) if isinstance(real, ConstantValue)]
+        if not kwargs and len(simple) == len(args):
+            return traced(ctx, function, *simple)
         arguments = [known(ctx, a, name) for a in args]
         return call_pure(ctx, function, *arguments, **{k: known(ctx, v, name) for k, v in kwargs.items()})
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
-from ..sources import Attr, Item, Source
+from ..sources import Attr, Index, Item, Source
 from .base import Mutable, Raised, Value, wraps
-from .constants import PYTHON_RESULTS, ConstantValue, constant
+from .constants import PYTHON_RESULTS, ConstantValue, constant, length_of
 from .operations import as_index, compare, equal
 from .tensors import to_graph
 from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int
@@ -73,6 +73,16 @@ class ListValue(SequenceValue, Mutable):
             ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
         return bool(self.content or self.base)
 
+    def length(self, ctx: Context) -> Value:
+        if self.base is None or self.source is None:
+            return super().length(ctx)
+        length = length_of(ctx, self.source, len(self.base))
+        if not self.content:
+            return length
+        grown = length.binary(ctx, "+", constant(len(self.content)))
+        assert grown is not None
+        return grown
+
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if inplace and op == "+":
             self.method_extend(ctx, other)
@@ -91,6 +101,15 @@ class ListValue(SequenceValue, Mutable):
             ctx.raise_(error)
         ctx.change(self, tuple(items))
         return result
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        """One item of a list that is not read, by an index that changes: the index itself matters to nobody."""
+        index = ctx.real(key)
+        at = index.value if isinstance(index, ConstantValue) and index.source is not None else None
+        unread = self.base is not None and not self.content and self.source is not None
+        if not unread or type(at) is not int or not -len(self.base) <= at < len(self.base):  # type: ignore[arg-type]
+            return super().getitem(ctx, key)
+        return ctx.wrap(self.base[at], Index(self.source, index.source))  # type: ignore[index,arg-type]
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
         index = as_index(ctx, key)

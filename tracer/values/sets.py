@@ -11,7 +11,7 @@ from ..sources import Call
 from . import set_history
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant
+from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant, length_of
 from .hashing import from_outside, hash_key, holds_object, is_known, own_key, raise_key_error
 from .set_history import IN_PLACE, Element, Held, History, Made, Outside
 from .stepping import PositionIterator, each
@@ -129,9 +129,8 @@ class SetValue(MethodsByName, Mutable):
         return bool(self.members(ctx))
 
     def length(self, ctx: Context) -> Value:
-        if self.base is not None and self.content is self.original:
-            ctx.guard(Kind.LENGTH, self.source, len(self.base))
-            return constant(len(self.base))
+        if self.base is not None and self.source is not None and self.content is self.original:
+            return length_of(ctx, self.source, len(self.base))
         return constant(len(self.members(ctx)))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:

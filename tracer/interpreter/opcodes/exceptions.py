@@ -102,5 +102,5 @@ class TracebackValue(Value):
 
 TRACEBACK = TracebackValue()
 
-refuses("coroutine is suspended or called", "BEFORE_ASYNC_WITH", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL")
+refuses("coroutine is suspended or called", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL")
 refuses("exception group is handled", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")

@@ -6,6 +6,7 @@ from rewriter.decode import Instruction
 
 from ...errors import GraphBreak
 from ...values.base import Value
+from ...values.generators import AsyncGeneratorValue, CoroutineValue
 from ..frame import Frame, handles, refuses
 
 
@@ -37,7 +38,33 @@ def send(frame: Frame, ins: Instruction) -> None:
     frame.ip = ins.target
 
 
+@handles("GET_AWAITABLE")
+def get_awaitable(frame: Frame, ins: Instruction) -> None:
+    awaitable = frame.pop_real()
+    if not isinstance(awaitable, CoroutineValue):
+        raise GraphBreak("coroutine is suspended or called", f"await of {awaitable}")
+    frame.push(awaitable)
+
+
+@handles("GET_AITER")
+def get_aiter(frame: Frame, ins: Instruction) -> None:
+    iterable = frame.pop_real()
+    if not isinstance(iterable, AsyncGeneratorValue):
+        raise GraphBreak("coroutine is suspended or called", f"async for over {iterable}")
+    frame.push(iterable)
+
+
+@handles("BEFORE_ASYNC_WITH")
+def before_async_with(frame: Frame, ins: Instruction) -> None:
+    """`async with`: [manager] -> [its exit function, what entering it gives to be awaited]"""
+    manager = frame.pop_real()
+    exit_function = manager.getattr(frame.ctx, "__aexit__")
+    entering = manager.call_method(frame.ctx, "__aenter__", [], {})
+    frame.push(exit_function)
+    frame.push(entering)
+
+
 refuses(
     "coroutine is suspended or called",
-    "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "END_SEND", "ASYNC_GEN_WRAP",
+    "GET_ANEXT", "END_ASYNC_FOR", "END_SEND", "ASYNC_GEN_WRAP",
 )  # fmt: skip
