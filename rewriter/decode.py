@@ -28,6 +28,7 @@ _CALL = REAL_OPCODES["CALL"]
 _KW_NAMES = REAL_OPCODES.get("KW_NAMES")
 _PUSH_NULL = REAL_OPCODES["PUSH_NULL"]
 _LOAD_GLOBAL = REAL_OPCODES["LOAD_GLOBAL"]
+_COMPARE_OP = REAL_OPCODES["COMPARE_OP"]
 _CALL_FUNCTION_EX = REAL_OPCODES["CALL_FUNCTION_EX"]
 _PREFIXES = frozenset(REAL_OPCODES[name] for name in versions.CALL_PREFIXES if name in REAL_OPCODES)
 _LOWERINGS: list[Lowering] = [LOWERINGS.get(name) or refuse(name) for name in opcode.opname[:256]]
@@ -49,9 +50,11 @@ _AT_TARGET: dict[int, tuple[int, ...]] = {
 
 
 #: What `_Walk.run` does not just lower.
-_SPECIAL = frozenset({*_PREFIXES, *_SUPER, *_JUMPS, _CALL, _CALL_FUNCTION_EX, _RESUME})
+_SPECIAL = frozenset({*_PREFIXES, *_SUPER, *_JUMPS, _CALL, _CALL_FUNCTION_EX, _RESUME, _COMPARE_OP})
 #: Makes an Instruction of a tuple with all fields; half the time of calling the class.
 _new: Callable[[type[Instruction], tuple[Any, ...]], Instruction] = tuple.__new__
+
+_TO_BOOL: Pieces = (("TO_BOOL", None),)
 
 READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
 
@@ -111,6 +114,11 @@ class _Walk:
             first, second = _SUPER[op]
             self.rows.append((first(arg >> 4, self.names), offset, -1))
             self.rows.append((second(arg & 15, self.names), offset, -1))
+            self.size += 2
+            return
+        if op == _COMPARE_OP and arg & versions.COMPARE_TO_BOOL_BIT:  # a region may end between the two
+            self.rows.append((_LOWERINGS[op](arg & ~versions.COMPARE_TO_BOOL_BIT, self.names), offset, -1))
+            self.rows.append((_TO_BOOL, offset, -1))
             self.size += 2
             return
         target = -1

@@ -204,14 +204,14 @@ class Emitter:
             lower = assembler.label()
             assembler.emit("COPY", 1)
             assembler.load_constant(landings[middle][0])
-            assembler.emit("COMPARE_OP", COMPARE["<"])
+            assembler.emit_all(COMPARE["<"])
             assembler.jump(JUMP_IF_TRUE, lower)
             self.choose(landings[middle:], wrong)
             assembler.place(lower)
             self.choose(landings[:middle], wrong)
             return
         assembler.load_constant(landings[0][0])
-        assembler.emit("COMPARE_OP", COMPARE["=="])
+        assembler.emit_all(COMPARE["=="])
         assembler.jump(JUMP_IF_FALSE, wrong)
         assembler.jump("JUMP_FORWARD", landings[0][1])
 

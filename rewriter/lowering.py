@@ -126,8 +126,8 @@ def load_special(arg: int, names: Names) -> Pieces:
 
 
 def compare_op(arg: int, names: Names) -> Pieces:
-    compare = (("COMPARE_OP", versions.COMPARISONS[arg >> versions.COMPARE_SHIFT]),)
-    return (*compare, ("TO_BOOL", None)) if arg & versions.COMPARE_TO_BOOL_BIT else compare
+    """The wish for an exact bool (3.13) is a unit of its own: see `decode.py`."""
+    return (("COMPARE_OP", versions.COMPARISONS[arg >> versions.COMPARE_SHIFT]),)
 
 
 def binary_op(arg: int, names: Names) -> Pieces:

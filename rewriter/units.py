@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .decode import exception_table
 from .region import UnknownOpcode, WildJump
+from .versions import COMPARE_TO_BOOL_BIT
 from .versions_emit import BACKWARD_JUMPS, CACHES, CALL_PREFIXES, JUMPS, OPCODE, OPNAME, PLAIN, SPLIT
 
 Positions = tuple[int | None, int | None, int | None, int | None]
@@ -79,6 +80,9 @@ def units(code: CodeType) -> list[Unit]:
         if name in SPLIT:
             for half, index in zip(SPLIT[name], (arg >> 4, arg & 15), strict=True):
                 rows.append((half, index, -1, first, where, ()))
+        elif name == "COMPARE_OP" and arg & COMPARE_TO_BOOL_BIT:
+            rows.append((name, arg & ~COMPARE_TO_BOOL_BIT, -1, first, where, ()))
+            rows.append(("TO_BOOL", 0, -1, first, where, ()))
         else:
             rows.append((PLAIN.get(name, name), arg, target, first, where, tuple(prefixes)))
         prefixes = []

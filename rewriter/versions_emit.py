@@ -9,7 +9,7 @@ import dis
 from collections import Counter
 from types import CodeType
 
-from .versions import BINARY_OPERATORS, NULL_ABOVE_CALLABLE, VERSION
+from .versions import BINARY_OPERATORS, COMPARE_TO_BOOL_BIT, NULL_ABOVE_CALLABLE, VERSION
 
 OPNAME = dis.opname
 OPCODE = {name: code for name, code in dis.opmap.items() if code < 256 and not name.startswith("INSTRUMENTED_")}
@@ -95,16 +95,21 @@ def plain_method_load(name: str, arg: int) -> tuple[tuple[str, int], ...] | None
     return (load, ("PUSH_NULL", 0))
 
 
-def _compare_arguments() -> dict[str, int]:
-    """COMPARE_OP's argument (operator, mask for specializing, cast to bool) as the compiler writes it before a jump."""
+def _comparisons() -> dict[str, tuple[tuple[str, int], ...]]:
+    """What compares before a jump, by operator. The argument has bits for specializing, as the compiler writes them."""
     found = {}
     for operator in ("<", "=="):
         code: CodeType = compile(f"if a {operator} b: c", "<compare>", "exec")
         found[operator] = next(ins.arg for ins in dis.get_instructions(code) if ins.opname == "COMPARE_OP")
-    return {operator: arg for operator, arg in found.items() if arg is not None}
+    to_bool = (("TO_BOOL", 0),) if COMPARE_TO_BOOL_BIT else ()
+    return {
+        operator: (("COMPARE_OP", arg & ~COMPARE_TO_BOOL_BIT), *to_bool)
+        for operator, arg in found.items()
+        if arg is not None
+    }
 
 
-COMPARE = _compare_arguments()
+COMPARE = _comparisons()
 
 # The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14; nor
 # is there a plain load for the pair that LOAD_SPECIAL pushes: no entry can pass these, no landing push them.

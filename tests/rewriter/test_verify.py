@@ -77,7 +77,7 @@ def test_right_grafts_pass(target):
 # what the emitter might do wrong
 
 
-def exit_keeps_the_stack(self: Emitter, layout: EntryLayout, tree: int) -> None:
+def exit_keeps_the_stack(self: Emitter, layout: EntryLayout, tree: int, **how: bool) -> None:
     self.assembler.emit("STORE_FAST", self.result)
     self.assembler.emit("LOAD_FAST", self.result)
     self.assembler.jump("JUMP_FORWARD", tree)
@@ -107,7 +107,7 @@ def entry_reads_unbound_locals(self: Emitter, name: str, height: int) -> None:
     self.assembler.original_op("LOAD_FAST", self.slot_index[name])
 
 
-def exit_pops_nulls(self: Emitter, layout: EntryLayout, tree: int) -> None:
+def exit_pops_nulls(self: Emitter, layout: EntryLayout, tree: int, **how: bool) -> None:
     self.assembler.emit("STORE_FAST", self.result)
     for _ in layout.stack:
         self.assembler.emit("POP_TOP")
@@ -115,8 +115,8 @@ def exit_pops_nulls(self: Emitter, layout: EntryLayout, tree: int) -> None:
     self.assembler.jump("JUMP_FORWARD", tree)
 
 
-def exit_forgets_the_result(self: Emitter, layout: EntryLayout, tree: int) -> None:
-    exit_(self, layout, tree)
+def exit_forgets_the_result(self: Emitter, layout: EntryLayout, tree: int, **how: bool) -> None:
+    exit_(self, layout, tree, **how)
     op = self.assembler.ops.pop()
     self.assembler.emit("DELETE_FAST", self.result)
     self.assembler.ops.append(op)

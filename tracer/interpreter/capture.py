@@ -7,7 +7,9 @@ anew with a break noted at the guilty instruction.
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +22,9 @@ from rewriter.region import KEEP, UNBOUND
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
 from ..global_state import GlobalState
-from ..graph.capture import Callee, Capture, ClosureCallee, Exit, Request
+from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
-from ..guards import NOWHERE, Kind
+from ..guards import NOWHERE, Guard, Kind
 from ..sources import Call, Param
 from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
@@ -31,6 +33,7 @@ from ..values.base import Mutable, Raised, Value
 from ..values.functions import BoundMethod, FunctionValue, PartialValue
 from ..values.modules import ModuleValue
 from ..values.objects import ObjectValue
+from ..values.private import private_text
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
@@ -45,6 +48,8 @@ MAX_ATTEMPTS = 50
 QUIET = frozenset(
     [("FOR_ITER", "iterator from outside is advanced"), ("PREP_RERAISE_STAR", "exception group is handled")]
 )
+#: Functions written in C that call the functions they are given, and do nothing else with them.
+CALL_BACK = (sorted, min, max, map, filter, functools.reduce)
 CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
 
 
@@ -211,7 +216,7 @@ class Attempt:
     # ending ---------------------------------------------------------------------------------------------------------
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
         """End the region at the mark, because of a break, or of an error of the program's own."""
-        graph_break.at = mark.index
+        graph_break.at = self.frame.unit
         graph_break.stack = graph_break.stack or self.ctx.user_stack()
         if self.request.fullgraph:
             raise error if error is not None else graph_break
@@ -222,10 +227,19 @@ class Attempt:
         head = self.loops.around(mark.index)
         if head is not None and error is None and head not in self.loops.real:
             raise RunLoop(head)
-        return self._land(mark, graph_break)
+        # What raised may do without for other arguments: a region that ends here is for these alone.
+        needed = [] if error is None else list(self.ctx.guards)[mark.context[1] :]
+        return self._land(mark, graph_break, needed=needed)
 
-    def _land(self, mark: Mark, graph_break: GraphBreak | None, *, goes_on: int | None = None) -> Capture:
-        """Forget what was captured behind the mark, and write the region.
+    def _land(
+        self,
+        mark: Mark,
+        graph_break: GraphBreak | None,
+        *,
+        goes_on: int | None = None,
+        needed: Sequence[Guard] = (),
+    ) -> Capture:
+        """Forget what was captured behind the mark but for guards that are `needed`, and write the region.
 
         No break: a loop goes on for real, or a handler ends, and `goes_on` is where the next region may begin.
         """
@@ -234,6 +248,8 @@ class Attempt:
         except CannotUndo:
             graph_break = graph_break or GraphBreak("operation is not supported", "no region ends before the loop")
             raise Restart(mark.index, graph_break) from graph_break
+        for guard in needed:
+            self.ctx.guards.add(guard.kind, guard.source, guard.expected, guard.line)
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
@@ -263,6 +279,11 @@ class Attempt:
             if private is not None:
                 stack[position] = private
                 return
+        callee = stack[-below - 1] if not isinstance(stack[-below - 1], NullValue) else stack[-below - 2]
+        if call.opname != "CALL_FUNCTION_EX" and getattr(self.ctx.real(callee), "function", None) in CALL_BACK:
+            names = 1 if call.opname == "CALL_KW" and call.index == index else 0
+            for position in range(-names - call.arg, -names):
+                stack[position] = self._private(stack[position]) or stack[position]
 
     def _private(self, value: Value) -> Value | None:
         if isinstance(value, NullValue):
@@ -423,12 +444,7 @@ class CalleeValue(Value):
         self.original = original
 
     def reconstruct(self, out: ExitWriter) -> str:
-        original = self.original
-        function = original.function
-        if function is not None and not (function.__closure__ and original.source is not None):
-            return out.hold(Callee(function), f"callee_{function.__name__}")
-        maker = out.hold(ClosureCallee(original.code, original.globals), f"callee_{original.code.co_name}")
-        return f"{maker}({out.text(original)})"
+        return private_text(out, self.original)
 
 
 __all__ = ["Attempt", "GraphBreak", "capture"]

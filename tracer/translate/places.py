@@ -29,7 +29,7 @@ PLAIN = frozenset(
 )
 #: What only goes on elsewhere, or always breaks: no capture begins there.
 PASSED = frozenset(
-    ["JUMP", "FOR_ITER", "PREP_RERAISE_STAR", "WITH_EXCEPT_START", "RERAISE", "CLEANUP_THROW", "END_ASYNC_FOR"]
+    ["JUMP", "PREP_RERAISE_STAR", "WITH_EXCEPT_START", "RERAISE", "CLEANUP_THROW", "END_ASYNC_FOR"]
 )
 
 
@@ -51,7 +51,9 @@ def successors(decoded: Decoded, index: int) -> list[int]:
 def handlers(decoded: Decoded, index: int) -> list[int]:
     """Where execution goes if this instruction raises, and the function doesn't end."""
     handler = decoded.handler_at(index)
-    return [] if handler is None or only_tidies(decoded, handler.target) else [handler.target]
+    while handler is not None and only_tidies(decoded, handler.target):
+        handler = decoded.handler_at(handler.target)
+    return [] if handler is None else [handler.target]
 
 
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
@@ -64,9 +66,10 @@ def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
         if index in seen:
             continue
         seen.add(index)
-        if index in possible and decoded.instructions[index].opname not in PASSED:
+        opname = decoded.instructions[index].opname
+        if index in possible and opname not in PASSED:
             found.add(index)
-        else:
+        if index not in found or opname == "FOR_ITER":  # a user's iterator may be captured, any other is advanced
             todo += successors(decoded, index)
     return found
 
@@ -76,10 +79,12 @@ def first_among(decoded: Decoded, indices: Iterable[int], places: Container[int]
     todo, seen, found = list(indices), set(), set()
     while todo:
         index = todo.pop()
+        if index in seen:
+            continue
+        seen.add(index)
         if index in places:
             found.add(index)
-        elif index not in seen:
-            seen.add(index)
+        if index not in found or decoded.instructions[index].opname == "FOR_ITER":
             todo += successors(decoded, index)
     return found
 
@@ -87,14 +92,19 @@ def first_among(decoded: Decoded, indices: Iterable[int], places: Container[int]
 def behind(decoded: Decoded, captured: Capture) -> list[int]:
     """What follows the instruction that broke, or the place itself where a region ends for another reason."""
     if captured.goes_on is not None:
-        return [captured.goes_on]
+        raises_again = only_tidies(decoded, captured.goes_on)
+        return handlers(decoded, captured.goes_on) if raises_again else [captured.goes_on]
     if captured.graph_break is None:
         landing = captured.exit.landing
         unit = [i.opname for i in decoded.instructions[landing : landing + 2] if i.unit == landing]
-        returns = "RETURN_VALUE" in unit
-        return [] if returns else [landing]
-    at = captured.exit.landing if captured.graph_break.at is None else captured.graph_break.at
-    return behind_break(decoded, at)
+        if "RETURN_VALUE" in unit:
+            return []
+        return handlers(decoded, landing) if "RERAISE" in unit else [landing]
+    landing, at = captured.exit.landing, captured.graph_break.at
+    if at is None or at == landing:
+        return behind_break(decoded, landing)
+    # It broke where no region can land, in a handler for example: the original runs from the landing to there.
+    return behind_break(decoded, at) + handlers(decoded, landing)
 
 
 def behind_break(decoded: Decoded, index: int) -> list[int]:

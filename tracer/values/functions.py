@@ -197,16 +197,17 @@ def is_torchs_own(function: FunctionType) -> bool:
 
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
-    """Made anew at each call of its parent (a closure): known by its code and cells. Any other: by its identity."""
+    """Made anew at each call of its parent: known by its code, defaults and cells. Any other: by its identity."""
     operator = torch_function(ctx, obj, source)
     if operator is not None:
         return operator
     code = ctx.original_code(obj)
-    if obj.__closure__ and "<locals>" in obj.__qualname__:
+    made_anew = "<locals>" in obj.__qualname__
+    if made_anew:
         ctx.guard(Kind.TYPE, source, FunctionType)
     else:
         ctx.guard(Kind.IS, source, obj)
-    if not is_torchs_own(obj):
+    if made_anew or not is_torchs_own(obj):
         ctx.guards.add(Kind.CODE, source, code, ctx.here())
     value = FunctionValue(code, obj.__globals__, source)
     value.function = obj

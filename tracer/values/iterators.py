@@ -19,8 +19,10 @@ from .base import Raised, Value, wraps
 from .builtin_registry import builtin
 from .constants import ConstantValue, constant
 from .deques import DequeIterator, DequeValue
+from .functions import FunctionValue
 from .mappings import MappingValue
 from .operations import binary, equal
+from .private import private_text
 from .sequences import ListValue, SequenceIterator, SequenceValue, TupleValue
 from .stepping import IteratorValue, advanced, exhausted
 from .tensors import TensorValue, call_graph
@@ -138,7 +140,9 @@ class Map(Combined):
         return None if items is None else ctx.real(self.function).call(ctx, items, {})
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return f"{out.hold(self.cls)}({out.text(self.function)}, {self.inner_text(out)})"
+        function = self.function
+        text = private_text(out, function) if isinstance(function, FunctionValue) else out.text(function)
+        return f"{out.hold(self.cls)}({text}, {self.inner_text(out)})"
 
 
 class Filter(Map):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..graph.capture import Callee
+from ..graph.capture import Callee, ClosureCallee
+from ..holding import lives_for_ever
+from ..sources import Held
 
 if TYPE_CHECKING:
     from ..interpreter.exits import ExitWriter
@@ -30,8 +32,14 @@ def is_left_alone(function: FunctionValue) -> bool:
 
 
 def private_text(out: ExitWriter, function: FunctionValue) -> str:
-    """The function, for a place that does nothing but call it: its private copy where it can have one."""
-    made_anew = function.source is not None and function.closure
-    if function.function is None or made_anew or is_left_alone(function):
+    """The function, for a place that does nothing but call it: its private copy where it can have one.
+
+    A function that is another object at each call gets its copy from the region, with its cells and defaults.
+    """
+    if is_left_alone(function):
         return out.text(function)
-    return out.hold(Callee(function.function), f"callee_{function.function.__name__}")
+    known, pinned = function.function, function.source is None or isinstance(function.source, Held)
+    if known is not None and not known.__closure__ and (pinned or lives_for_ever(known)):
+        return out.hold(Callee(known), f"callee_{known.__name__}")
+    maker = out.hold(ClosureCallee(function.code, function.globals), f"callee_{function.code.co_name}")
+    return f"{maker}({out.text(function)})"
