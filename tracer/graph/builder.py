@@ -269,6 +269,10 @@ class GraphBuilder:
         return len(self._nodes)
 
     @property
+    def operator_count(self) -> int:
+        return finishing.count_operators(self.graph)
+
+    @property
     def writes_inputs(self) -> bool:
         return any(storage_of(tensor.fake) in self._written for tensor in self.inputs)
 

@@ -85,6 +85,7 @@ class Capture:
     constants: every `k_*` name that the texts use and that isn't a guard's own.
     graph_break: why the region ends here; None for a return or a boundary that isn't the user's concern.
     goes_on: where the next region may begin, if not where this one ends.
+    spares: there is no graph, since nobody needs what the captured operators compute.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
     """
 
@@ -102,4 +103,5 @@ class Capture:
     graph_break: GraphBreak | None = None
     can_retry: bool = True
     goes_on: int | None = None
+    spares: bool = False
     inlined: tuple[Any, ...] = field(default=(), repr=False)

@@ -331,6 +331,7 @@ class Attempt:
         if not can_retry and mark.crossed is not None and not self.request.fullgraph:
             # What the graph raises when it runs comes from the entry: it must meet the handlers that it would have met.
             raise RunLoop(mark.crossed)
+        recorded = ctx.graph.operator_count
         graph = ctx.graph.finish([tensor for tensor, _ in outputs])
         effects += self._state_effects(out, graph)
         empty = not outputs and not graph.mutates_inputs and not graph.uses_rng and not graph.operators
@@ -341,6 +342,7 @@ class Attempt:
             guards=ctx.guards.freeze(leaves=bool(graph.mutates_inputs) or ctx.asked_leaf),
             fetches=tuple((name, source) for source, name in out.fetches.items()),
             graph=None if empty else graph,
+            spares=empty and recorded > 0,
             inputs=inputs,
             outputs=tuple(name for _, name in outputs),
             setup=tuple(out.setup),

@@ -154,7 +154,7 @@ def take_arguments(frame: FrameType, names: Iterable[str]) -> tuple[Any, ...] | 
 
 def is_worth_it(captured: Capture) -> bool:
     """Does a region do what the original bytecode doesn't do as fast? A private callee has regions of its own."""
-    return captured.graph is not None or any(
+    return captured.graph is not None or captured.spares or any(
         isinstance(value, (Callee, ClosureCallee)) for value in captured.constants.values()
     )
 

@@ -140,7 +140,7 @@ class Map(Combined):
         return None if items is None else ctx.real(self.function).call(ctx, items, {})
 
     def reconstruct(self, out: ExitWriter) -> str:
-        function = self.function
+        function = out.ctx.real(self.function)
         text = private_text(out, function) if isinstance(function, FunctionValue) else out.text(function)
         return f"{out.hold(self.cls)}({text}, {self.inner_text(out)})"
 

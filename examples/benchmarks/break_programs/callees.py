@@ -132,7 +132,8 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(64)
 
 
-@program("a submodule whose forward breaks", lambda k, block: (block, matrix()), state=Block, breaks=3, iterations=3)
+# The break is three calls down: in forward(), which Module._call_impl() calls, which Module.__call__() calls.
+@program("a submodule whose forward breaks", lambda k, block: (block, matrix()), state=Block, breaks=5, iterations=3)
 def calls_module(self: Block, x: Tensor) -> Tensor:
     for _ in range(3):
         hidden = self.norm(x).relu()
