@@ -49,7 +49,9 @@ class World:
         random.setstate(self.rng[1])
         grad = torch.is_grad_enabled()
         try:
-            done = observe(lambda: self.entry(*self.arguments[i]), backward=True)
+            drive = getattr(self.module, "drive", None)
+            done = observe(lambda: drive(self.entry, *self.arguments[i]) if drive else self.entry(*self.arguments[i]),
+                           backward=True)
         finally:
             torch.set_grad_enabled(grad)
             self.rng = torch.get_rng_state(), random.getstate()
