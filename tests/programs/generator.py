@@ -131,7 +131,7 @@ def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
     other = ("pool(3, torch.float32, False)", "pool(3, torch.float32, True)", "pool(2, torch.float32, False)",
              "pool(3, torch.float64, False)", "first", "pool(3, torch.bfloat16, False)")
     lines += [f"    second = {choices.choose(other)}", "    return ["]
-    for i in range(choices.number(2, 4)):
+    for i in range(choices.number(2, 6)):
         source = "first" if i == 0 else choices.choose(("first", "first", "second"))
         picked = [f'{source}["{name}_{choices.number(0, count - 1) if i else 0}"]' for name, count in variants.items()]
         lines.append(f"        ({', '.join(picked)},),")
