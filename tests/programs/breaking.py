@@ -89,7 +89,8 @@ def around(scope: Scope, most: int) -> None:
 
 def condition(scope: Scope) -> str:
     """For leaving a loop: mostly one that comes true at some turn."""
-    texts = ("{int} == 2", "{int} > 1", "{t0} > {float}", "{t2}.sum() > 3", "{bool}", "{t0}.item() < 0", "len(LOG) % 3 == 2")
+    texts = ("{int} == 2", "{int} > 1", "{t0} > {float}", "{t2}.sum() > 3", "{bool}", "{t0}.item() < 0",
+             "len(LOG) % 3 == 2")
     return filled(scope.choices.choose(texts), scope, 0)
 
 

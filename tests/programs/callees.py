@@ -92,7 +92,8 @@ def recursion(scope: Scope) -> None:
     around(inner, 1)
     inner.line("if depth <= 0:")
     inner.line(f"    return {leaf(inner, 't2')}")
-    again = scope.choices.choose((f"{name}({parameter} * 0.5 + depth, depth - 1)", f"noisy({name}({parameter}, depth - 2), depth)",
+    again = scope.choices.choose((f"{name}({parameter} * 0.5 + depth, depth - 1)",
+                                  f"noisy({name}({parameter}, depth - 2), depth)",
                                   f"{name}(noisy({parameter}), depth - 1) * depth"))
     inner.line(f"return {again}")
     written(scope, f"def {name}({parameter}, depth={scope.choices.number(1, 3)}):", function, inner)
@@ -117,5 +118,6 @@ def broken_method(scope: Scope) -> None:
     calls(scope, function)
 
 
-BLOCKS = [(broken_closure, "broken closure", 1), (broken_closure, "broken closure", 2), (closures_in_a_loop, "broken closure", 1),
-          (recursion, "broken recursion", 1), (broken_method, "broken method", 1)]
+BLOCKS = [(broken_closure, "broken closure", 1), (broken_closure, "broken closure", 2),
+          (closures_in_a_loop, "broken closure", 1), (recursion, "broken recursion", 1),
+          (broken_method, "broken method", 1)]

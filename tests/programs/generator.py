@@ -1,7 +1,7 @@
 """A Hypothesis strategy of whole programs, as Python source.
 
 A program is the prelude, a few helper functions, `program(...)` (perhaps a generator or a coroutine: then also `drive`,
-see suspended.py), and `calls()`, which builds the arguments of several
+see drivers.py), and `calls()`, which builds the arguments of several
 calls: some objects are shared between calls and with each other, some tensors are views of others. Every program is
 well formed and ends; it may raise, print, draw random numbers and change everything it can reach. What it does depends
 on nothing but its text.
@@ -19,6 +19,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tests.programs import callees, guarded, loops, suspended
+from tests.programs.drivers import write_driver
 from tests.programs.expressions import expression
 from tests.programs.prelude import PRELUDE
 from tests.programs.statements import BLOCKS, FAMILIES, statements
@@ -79,7 +80,9 @@ BROKEN = {"loops": loops.BLOCKS, "guarded": guarded.BLOCKS, "callees": callees.B
 def write_program(choices: Choices, size: int, left_out: frozenset[str], breaks: bool, broken: frozenset[str]) -> str:
     """`broken`: which kinds of blocks are to have breaks inside; none of them in a program of the other half."""
     parameters = {"x": "t2", **{name: kind for name, kind in PARAMETERS.items() if name != "x" and choices.chance(45)}}
-    suspends = choices.choose(("generator", "generator", "coroutine")) if "suspended" in broken and choices.chance(60) else ""
+    suspends = ""
+    if "suspended" in broken and choices.chance(60):
+        suspends = choices.choose(("generator", "generator", "coroutine"))
     blocks = [block for name in sorted(broken) for block in BROKEN[name]]
     budget = Budget(size, left_out, breaks, blocks + BLOCKS[::3] if blocks else BLOCKS)
     helpers = [write_helper(choices, budget) for _ in range(choices.number(0, 2))]
@@ -91,7 +94,7 @@ def write_program(choices: Choices, size: int, left_out: frozenset[str], breaks:
     kinds = ("t2", "t1", "t0", "list", "int", "float", "str", "dict", "box", "pair", "ints", "counts", "bool", "point")
     results = [expression(scope, choices.choose(kinds)) for _ in range(choices.number(1, 4))]
     scope.line(f"return {', '.join(results)}")
-    driver = [suspended.write_driver(choices, suspends)] if suspends else []
+    driver = [write_driver(choices, suspends)] if suspends else []
     start = "async def" if suspends == "coroutine" else "def"
     head = [f"    global {name}" for name in sorted(scope.function.globals_written)]
     signature = ", ".join(parameters)
@@ -141,7 +144,7 @@ def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
 SEEDS = st.integers(0, 2**63)
 SIZES = st.integers(4, 26)
 #: About half of the programs: breaks within these blocks.
-BREAKS = st.one_of(st.just(frozenset()), st.sets(st.sampled_from(sorted(BROKEN)), min_size=1))
+BREAKS: st.SearchStrategy[set[str]] = st.one_of(st.just(set()), st.sets(st.sampled_from(sorted(BROKEN)), min_size=1))
 WITHOUT = st.sets(st.sampled_from(sorted(FAMILIES)), max_size=len(FAMILIES) - 2)
 
 

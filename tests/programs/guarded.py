@@ -25,7 +25,8 @@ def broken_try(scope: Scope) -> None:
     if choices.chance(25):
         leaves(inner)
     clauses = choices.choose((
-        [f"except {ERRORS} as error:"], ["except Exception as error:"], ["except zlib.error:", "except Exception as error:"],
+        [f"except {ERRORS} as error:"], ["except Exception as error:"],
+        ["except zlib.error:", "except Exception as error:"],
         ["except (TypeError, ValueError) as error:", f"except {ERRORS}:"], ["except:"], [],
     ))
     for clause in clauses:
@@ -88,18 +89,24 @@ def guarded_loop(scope: Scope) -> None:
 def broken_with(scope: Scope) -> None:
     choices = scope.choices
     heads = (
-        "torch.no_grad()", "Manager({box})", "Manager({box}, swallow=True)", "Manager({box}) as @", "managed({box}) as @",
+        "torch.no_grad()", "Manager({box})", "Manager({box}, swallow=True)", "Manager({box}) as @",
+        "managed({box}) as @",
         "managed({box}, {bool}) as @", "contextlib.suppress(ValueError, TypeError, zlib.error)", "torch.enable_grad()",
-        "torch.no_grad(), Manager({box}) as @", "Manager({box}), managed({box}) as @", "contextlib.nullcontext({box}) as @",
-        "torch.set_grad_enabled({bool})", "NoisyManager({box}) as @", "NoisyManager({box}, True), torch.no_grad()", "Shared.lock",
-        "contextlib.closing(io.StringIO())", "contextlib.redirect_stdout(io.StringIO())", "contextlib.ExitStack() as stack",
+        "torch.no_grad(), Manager({box}) as @", "Manager({box}), managed({box}) as @",
+        "contextlib.nullcontext({box}) as @",
+        "torch.set_grad_enabled({bool})", "NoisyManager({box}) as @", "NoisyManager({box}, True), torch.no_grad()",
+        "Shared.lock",
+        "contextlib.closing(io.StringIO())", "contextlib.redirect_stdout(io.StringIO())",
+        "contextlib.ExitStack() as stack",
     )
     name, head = scope.fresh(), choices.choose(heads)
     scope.line(f"with {filled(head, scope, 0).replace('@', name)}:")
     inner = scope.block({name: "box"} if "@" in head else {})
     if "stack" in head:
-        enters = ("stack.enter_context(Manager({o}))", "stack.callback(LOG.append, 1)", "stack.enter_context(managed({o}))",
-                  "stack.enter_context(torch.no_grad())", "stack.push(Manager({o}, True))", "stack.enter_context(NoisyManager({o}))")
+        enters = ("stack.enter_context(Manager({o}))", "stack.callback(LOG.append, 1)",
+                  "stack.enter_context(managed({o}))",
+                  "stack.enter_context(torch.no_grad())", "stack.push(Manager({o}, True))",
+                  "stack.enter_context(NoisyManager({o}))")
         for _ in range(choices.number(1, 3)):
             inner.line(choices.choose(enters).format(o=leaf(scope, "box")))
     if choices.chance(25):
@@ -117,7 +124,8 @@ def group(scope: Scope) -> None:
     scope.line("try:")
     inner = scope.block()
     breaks_here(inner)
-    inner.line(f"if {filled('{bool}', scope, 1)}: raise ExceptionGroup('g', [{first}(1), {second}({leaf(scope, 'int')})])")
+    both = f"[{first}(1), {second}({leaf(scope, 'int')})]"
+    inner.line(f"if {filled('{bool}', scope, 1)}: raise ExceptionGroup('g', {both})")
     for kind in ("ValueError", "KeyError"):
         scope.line(f"except* {kind} as group:")
         inner = scope.block()

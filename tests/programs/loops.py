@@ -21,7 +21,8 @@ HEADS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("@1 in (k * 2 for k in range(3))", ("int",)), ("@1 in (z * {int} for z in {pair})", ("t2",)),
     ("@1 in map(abs, {ints}[:4])", ("int",)), ("@1 in itertools.islice({list}, 3)", ("t2",)),
     ("@1 in filter(None, [0, 1, {int}])", ("int",)), ("@1 in itertools.chain({pair}, {list}[:2])", ("t2",)),
-    ("@1 in (0.5, {float}, 2.0)", ("float",)), ("@1 in sorted({{*{ints}}})[:4]", ("int",)), ("@1 in {str}[:3]", ("str",)),
+    ("@1 in (0.5, {float}, 2.0)", ("float",)), ("@1 in sorted({{*{ints}}})[:4]", ("int",)),
+    ("@1 in {str}[:3]", ("str",)),
     ("@1 in {t1}.tolist()[:3]", ("float",)), ("@1 in iter([{int}, 2, 3])", ("int",)),
     ("@1 in iter(Countdown(4).__next__, {int})", ("int",)), ("@1 in Indexed({ints}[:4])", ("int",)),
 )
@@ -79,16 +80,21 @@ def iterated_by_hand(scope: Scope) -> None:
     leaves(inner)
     if scope.choices.chance(60):
         breaks_here(scope)
-    rest = ("LOG.append(sum(1 for _ in {}))", "SEEN.extend({})", "LOG.append(next({}, None))", "for {i} in {}: SEEN.append({i} + 1)")
+    rest = ("LOG.append(sum(1 for _ in {}))", "SEEN.extend({})", "LOG.append(next({}, None))",
+            "for {i} in {}: SEEN.append({i} + 1)")
     scope.line(scope.choices.choose(rest).format(iterator, i=item))
 
 
 def comprehension(scope: Scope) -> None:
     """Breaks within comprehensions, whose variables and results stand on the stack."""
-    texts = (("[noisy(z, {int}) for z in {pair}]", "list"), ("[z * {int} for z in {list} if z.sum() > {float}]", "list"),
-             ("[k + len(sys.intern({str})) for k in {ints}[:4]]", "ints"), ("[NOISY(z) * k for k, z in enumerate({pair})]", "list"),
-             ("{{k: noisy(z) for k, z in {dict}.items()}}", "dict"), ("[z + k for k in range(3) for z in (print(k), {t2})[1:]]", "list"),
-             ("{{str(k): zlib.crc32(b'a') % 7 + k for k in {ints}[:3]}}", "counts"), ("(noisy({t2}), {t2} * {t0}.item())", "pair"),
+    texts = (("[noisy(z, {int}) for z in {pair}]", "list"),
+             ("[z * {int} for z in {list} if z.sum() > {float}]", "list"),
+             ("[k + len(sys.intern({str})) for k in {ints}[:4]]", "ints"),
+             ("[NOISY(z) * k for k, z in enumerate({pair})]", "list"),
+             ("{{k: noisy(z) for k, z in {dict}.items()}}", "dict"),
+             ("[z + k for k in range(3) for z in (print(k), {t2})[1:]]", "list"),
+             ("{{str(k): zlib.crc32(b'a') % 7 + k for k in {ints}[:3]}}", "counts"),
+             ("(noisy({t2}), {t2} * {t0}.item())", "pair"),
              ("[int(z.sum() > 0) + {int} for z in {pair}]", "ints"), ("[*map(noisy, {pair})]", "list"))
     text, kind = scope.choices.choose(texts)
     text = filled(text, scope, 1)
@@ -98,4 +104,5 @@ def comprehension(scope: Scope) -> None:
 
 
 BLOCKS = [(broken_for, "broken for", 3), (broken_for, "broken for", 3), (broken_for, "broken for", 3),
-          (broken_while, "broken while", 3), (iterated_by_hand, "broken iterator", 2), (comprehension, "broken comprehension", 4)]
+          (broken_while, "broken while", 3), (iterated_by_hand, "broken iterator", 2),
+          (comprehension, "broken comprehension", 4)]

@@ -126,7 +126,8 @@ def change(kind: str, *texts: str) -> Production:
 
 def change_global(scope: Scope) -> None:
     text, name = scope.choices.choose((
-        ("SEEN.append({t2})", ""), ("COUNT += {int} % 100", "COUNT"), ("TABLE['a'] = {int}", ""), ("ORDER.append({int})", ""),
+        ("SEEN.append({t2})", ""), ("COUNT += {int} % 100", "COUNT"), ("TABLE['a'] = {int}", ""),
+        ("ORDER.append({int})", ""),
         ("FACTOR = {float}", "FACTOR"), ("LABEL = ({str})[:9]", "LABEL"), ("WEIGHT.mul_(0.5)", ""),
         ("TABLE[{str}] = {int}", ""), ("Box.kind = {str}", ""), ("Base.made += 1", ""), ("SEEN[:] = []", ""),
         ("WEIGHT = WEIGHT + 1", "WEIGHT"),

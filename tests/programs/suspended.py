@@ -1,7 +1,6 @@
 """Generators and coroutines with breaks between their suspensions, and who drives them.
 
-`program` may be a generator function or a coroutine function itself: then the text has a `drive(entry, *arguments)`,
-which worlds.py calls in its place. Only the compiled `program` is compiled; `drive` stays plain Python.
+`program` may be a generator function or a coroutine function itself: then the text has a driver, see drivers.py.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from tests.programs.breaking import around, breaks_here, leaves, numbers
 from tests.programs.callees import inside, written
 from tests.programs.expressions import expression, filled, leaf
-from tests.programs.writer import Choices, Function, Scope
+from tests.programs.writer import Function, Scope
 
 
 def suspend(scope: Scope) -> None:
@@ -18,7 +17,8 @@ def suspend(scope: Scope) -> None:
     if scope.function.suspends == "generator":
         form = scope.choices.number(0, 5)
         if form < 3:
-            scope.line(filled(pick(("yield {t2}", "yield {t2} * {int}", "yield {int}", "yield [{t2}, {float}]")), scope, 1))
+            texts = ("yield {t2}", "yield {t2} * {int}", "yield {int}", "yield [{t2}, {float}]")
+            scope.line(filled(pick(texts), scope, 1))
         elif form < 5:
             name = scope.fresh()
             scope.line(f"{name} = yield {expression(scope, 't2', 1)}")
@@ -28,7 +28,8 @@ def suspend(scope: Scope) -> None:
             scope.line(filled(pick(("yield from steps({t2}, {int} % 3)", "yield from {pair}", "yield from {list}[:3]",
                                     "LOG.append((yield from steps({t2}, 2)))")), scope, 1))
     elif scope.function.suspends:
-        text, kind = pick((("await asyncio.sleep(0)", ""), ("await slowly({t2}, {int})", "t2"), ("await Pause({int})", "int"),
+        text, kind = pick((("await asyncio.sleep(0)", ""), ("await slowly({t2}, {int})", "t2"),
+                           ("await Pause({int})", "int"),
                            ("await slowly({t2})", "t2"), ("[z async for z in ticks({t2}, {int} % 3)]", "list"),
                            ("await slowly({t2}, {float})", "t2")))
         text = filled(text, scope, 1)
@@ -83,36 +84,6 @@ def suspended_block(scope: Scope) -> None:
             final.line("print('finally')")
 
 
-DRIVERS = {
-    "generator": (
-        "return list(itertools.islice(entry(*arguments), 12))",
-        "generator = entry(*arguments)\nfirst = next(generator, None)\nreturn first, [*itertools.islice(generator, 9)]",
-        "generator, got = entry(*arguments), []\ntry:\n    got.append(next(generator))\n    for value in (None, 0.5, 2, None, 3):\n"
-        "        got.append(generator.send(value))\nexcept StopIteration as stop:\n    got.append(stop.value)\nreturn got",
-        "generator, got = entry(*arguments), []\ntry:\n    got.append(next(generator))\n    got.append(next(generator))\n"
-        "    got.append(generator.throw(ValueError('thrown')))\n    got.extend(itertools.islice(generator, 5))\n"
-        "except StopIteration as stop:\n    got.append(stop.value)\nreturn got",
-        "generator = entry(*arguments)\ngot = [next(generator, None), next(generator, None)]\ngenerator.close()\nreturn got",
-        "if not PENDING:\n    PENDING.append(entry(*arguments))\ngot = [*itertools.islice(PENDING[0], 2)]\nif not got:\n"
-        "    PENDING.clear()\nreturn got",
-        "got = []\nfor value in entry(*arguments):\n    got.append(value)\n    if len(got) == 3:\n        break\nreturn got",
-        "return [*zip(entry(*arguments), entry(*arguments), range(6))]",
-    ),
-    "coroutine": (
-        "return asyncio.run(entry(*arguments))", "return stepped(entry(*arguments))", "return stepped(entry(*arguments))",
-        "async def both():\n    return await asyncio.gather(entry(*arguments), entry(*arguments))\nreturn asyncio.run(both())",
-        "coroutine = entry(*arguments)\ntry:\n    coroutine.send(None)\n    coroutine.throw(ValueError('thrown'))\n"
-        "except StopIteration as stop:\n    return stop.value\nfinally:\n    coroutine.close()",
-        "async def one():\n    return await asyncio.wait_for(entry(*arguments), 60)\nreturn asyncio.run(one())",
-    ),
-}
-
-
-def write_driver(choices: Choices, kind: str) -> str:
-    lines = choices.choose(DRIVERS[kind]).split("\n")
-    return "\n".join(["def drive(entry, *arguments):", *("    " + line for line in lines)])
-
-
 def inner_generator(scope: Scope) -> None:
     """A generator function within the function, and a use of it."""
     name, item = scope.fresh("g"), scope.fresh("i")
@@ -130,10 +101,12 @@ def inner_generator(scope: Scope) -> None:
         f"SEEN.extend({start})", f"SEEN.append(next({start}))", f"SEEN.extend([z for z in {start}])",
         f"{made} = {start}\nSEEN.append(next({made}))\nprint('between')\nSEEN.extend({made})",
         f"{made} = {start}\nSEEN.append(next({made}))\n{made}.close()",
-        f"{made} = {start}\nnext({made})\ntry:\n    SEEN.append({made}.send(0.5))\n    SEEN.append({made}.throw(ValueError(1)))\n"
-        "except (StopIteration, ValueError) as error:\n    LOG.append(type(error).__name__)",
+        f"{made} = {start}\nnext({made})\ntry:\n    SEEN.append({made}.send(0.5))\n"
+        f"    SEEN.append({made}.throw(ValueError(1)))\nexcept (StopIteration, ValueError) as error:\n"
+        "    LOG.append(type(error).__name__)",
         f"PENDING.append({start})\nSEEN.append(next(PENDING[0], None))\nif len(PENDING) > 2: PENDING.pop(0)",
-        f"SEEN.extend(zip({start}, range(3)))", f"SEEN.append([*{start}][-1])", f"SEEN.append(dict(enumerate({start})))",
+        f"SEEN.extend(zip({start}, range(3)))", f"SEEN.append([*{start}][-1])",
+        f"SEEN.append(dict(enumerate({start})))",
     )
     if scope.choices.chance(40):
         scope.line(f"for {item} in {start}:")
@@ -160,5 +133,6 @@ def inner_coroutine(scope: Scope) -> None:
     scope.line(f"SEEN.append(await {call})" if awaited else f"SEEN.append(stepped({call}))")
 
 
-BLOCKS = [(suspended_block, "suspended", 3), (suspended_block, "suspended", 3), (inner_generator, "broken generator", 1),
-          (inner_generator, "broken generator", 2), (inner_coroutine, "broken coroutine", 1)]
+BLOCKS = [(suspended_block, "suspended", 3), (suspended_block, "suspended", 3),
+          (inner_generator, "broken generator", 1), (inner_generator, "broken generator", 2),
+          (inner_coroutine, "broken coroutine", 1)]
