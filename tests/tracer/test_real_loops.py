@@ -107,6 +107,21 @@ def test_what_is_compiled_later_runs_in_a_frame_that_began_before(backend: Count
     assert backend.frame_count == count
 
 
+def test_a_region_that_only_spares_work_stays(backend: CountingBackend) -> None:
+    """Nobody needs `y`: the region has no graph, and the original's product is not computed."""
+
+    @tracer.compile(backend=backend)
+    def f(a: torch.Tensor) -> torch.Tensor:
+        y = a * 2  # noqa: F841
+        print()
+        return a + 1
+
+    for _ in range(3):
+        quietly(f, x)
+    state = runtime.state_of(f)
+    assert backend.calls == 3 and state is not None and not any(entry.dead for entry in state.entries.values())
+
+
 # one region for all iterations ----------------------------------------------------------------------------------------
 def test_a_counter_that_enters_the_graph(backend: CountingBackend) -> None:
     @tracer.compile(backend=backend)
