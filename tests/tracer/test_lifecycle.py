@@ -323,7 +323,7 @@ class TestFailures:
 
         for _ in range(2):
             if fullgraph:
-                with pytest.raises(BackendFailed, match="'broken'.*no luck"):
+                with pytest.raises(BackendFailed, match=r"'broken'.*no luck"):
                     f(x)
             else:
                 assert torch.equal(f(x), x + 1)
