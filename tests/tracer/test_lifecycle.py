@@ -18,6 +18,7 @@ import torch
 import tracer
 from tests.support import CountingBackend
 from tracer.api import is_grafted, runtime
+from tracer.errors import BackendFailed
 
 
 @pytest.fixture(autouse=True)
@@ -310,6 +311,22 @@ class TestFailures:
         for _ in range(12):
             assert torch.equal(f(x), x + 1)
         assert len(calls) == 8
+
+    @pytest.mark.parametrize("fullgraph", [False, True])
+    def test_a_backend_that_fails_is_told_with_fullgraph(self, lenient, fullgraph):
+        def broken(graph, inputs):
+            raise RuntimeError("no luck")
+
+        @tracer.compile(backend=broken, fullgraph=fullgraph)
+        def f(x):
+            return x + 1
+
+        for _ in range(2):
+            if fullgraph:
+                with pytest.raises(BackendFailed, match=r"'broken'.*no luck"):
+                    f(x)
+            else:
+                assert torch.equal(f(x), x + 1)
 
     def test_data_that_an_operator_refuses_raise_at_the_users_line(self):
         @tracer.compile

@@ -107,6 +107,21 @@ def test_what_is_compiled_later_runs_in_a_frame_that_began_before(backend: Count
     assert backend.frame_count == count
 
 
+def test_a_region_that_only_spares_work_stays(backend: CountingBackend) -> None:
+    """Nobody needs `y`: the region has no graph, and the original's product is not computed."""
+
+    @tracer.compile(backend=backend)
+    def f(a: torch.Tensor) -> torch.Tensor:
+        y = a * 2  # noqa: F841
+        print()
+        return a + 1
+
+    for _ in range(3):
+        quietly(f, x)
+    state = runtime.state_of(f)
+    assert backend.calls == 3 and state is not None and not any(entry.dead for entry in state.entries.values())
+
+
 # one region for all iterations ----------------------------------------------------------------------------------------
 def test_a_counter_that_enters_the_graph(backend: CountingBackend) -> None:
     @tracer.compile(backend=backend)
@@ -279,3 +294,17 @@ PROGRAMS: list[tuple[Callable[..., Any], list[tuple[Any, ...]]]] = [
 @pytest.mark.parametrize("program, calls", PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
 def test_programs(program: Callable[..., Any], calls: list[tuple[Any, ...]]) -> None:
     check_calls(program, *calls, *calls)
+
+
+def test_a_very_long_function_has_landings_where_they_are_used_only() -> None:
+    tracer.install(backend="eager")
+    lines = "\n".join(f"        x{i % 9} = g(x{(i + 1) % 9}, {i}) + 1" for i in range(400))
+    names: dict[str, Any] = {"g": lambda a, i: a.sin() * i}
+    first = "; ".join(f"x{i} = a" for i in range(9))
+    exec(f"def f(a, n):\n    {first}\n    for k in range(n):\n{lines}\n        print(k)\n    return x0\n", names)
+    compiled = tracer.compile(names["f"], inplace=False)
+    state = runtime.state_of(compiled)
+    assert state is not None and state.scouting is None and len(state.decoded.unit_starts()) > 2000
+    for n in (2, 2, 3, 2):
+        assert torch.equal(quietly(compiled, x, n), quietly(names["f"], x, n))
+    tracer.uninstall()

@@ -283,4 +283,5 @@ def test_adam():
         s.step()
         return loss
 
-    check(f, m, o, s, X)
+    # torch's own step takes another way where torch.compiler.is_compiling(): powers of tensors, not of numbers
+    check(f, m, o, s, X, tolerance=(1e-6, 1e-7))

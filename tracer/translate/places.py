@@ -18,8 +18,8 @@ from ..graph.capture import Callee, Capture, ClosureCallee
 from ..originals import original_code
 
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-#: A function of more units than this is long. Landings everywhere cost some 0.2 ms for each unit.
-LONG = 150
+#: A function of more units than this is long, with loops and without. Landings everywhere cost 0.2 to 0.4 ms a unit.
+LONG, LONG_WITH_LOOPS = 150, 2000
 #: A capture never breaks at these, or so seldom that a frame which is running may go without a landing there.
 PLAIN = frozenset(
     "NOP POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "
@@ -116,10 +116,11 @@ def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
     """Entries and landings for the first call of a function, wherever it may break.
 
     A frame keeps its code object, so these must be there before anything is known of what breaks. None, two empty sets,
-    for a long function without loops: there they cost more than is lost when its first call runs plain behind a break.
+    for a long function: there they cost more than is lost when its first calls run plain behind a break.
     """
     heads = {loop.head for loop in loops(decoded)}
-    if not heads and not decoded.code.co_flags & SUSPENDS and len(decoded.unit_starts()) > LONG:
+    stays = bool(heads) or bool(decoded.code.co_flags & SUSPENDS)
+    if len(decoded.unit_starts()) > (LONG_WITH_LOOPS if stays else LONG):
         return set(), set()
     last = {i.unit: i.opname for i in decoded.instructions if decoded.stack_at(i.unit) is not None}  # of each unit
     breaking = {unit for unit in last if last[unit] not in PLAIN}

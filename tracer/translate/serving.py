@@ -18,7 +18,7 @@ from typing import Any
 from .. import config, log
 from ..cache import BreakRecord, CodeState, Counters, EntryState, Region, Registry
 from ..config import Settings
-from ..errors import GraphBreak, InternalError, OperatorFailed, UserLine
+from ..errors import BackendFailed, GraphBreak, InternalError, OperatorFailed, UserLine
 from ..graph.capture import Capture, Request
 from ..guard_text import explain_failure
 from ..guards import Guard, Kind
@@ -315,9 +315,12 @@ class Translator:
             self._let_go()
 
     def _failed(self, state: CodeState, error: Exception, entry: EntryState | None = None) -> None:
-        """Something went wrong in here or in the backend: from this entry the function runs plain."""
+        """Something went wrong in here or in the backend: from this entry the function runs plain.
+
+        With `fullgraph` nothing may run plain: what a backend could not do is raised.
+        """
         self.counters.add("errors")
-        if config.strict():
+        if config.strict() or (state.options.fullgraph and isinstance(error, BackendFailed)):
             raise error
         if not state.errors:
             log.errors.warning(
