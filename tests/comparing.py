@@ -133,7 +133,7 @@ class Comparison:
             self.same(plain.args, compiled.args, f"{path}.args")
         elif isinstance(plain, types.CellType):
             self._same_cell(plain, compiled, path)
-        elif isinstance(plain, types.GeneratorType):
+        elif isinstance(plain, (types.GeneratorType, types.CoroutineType)):
             _require(plain.__qualname__ == compiled.__qualname__, f"{path}.__qualname__", plain, compiled)
         elif isinstance(plain, Iterator) and type(plain).__module__ in ("builtins", "itertools"):
             rest = [[*itertools.islice(iterator, ITERATOR_LIMIT)] for iterator in (plain, compiled)]

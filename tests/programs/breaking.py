@@ -37,7 +37,7 @@ WITH_NUMBERS = (
     "({t2}.nan_to_num(0, 1, -1).clamp(-9, 9).long() * ({int} % 100) // 2).float()", "{t2} * max({int}, {int_})",
     "torch.add({t2}, {t2_}, alpha={int})", "{t2}.clamp(min={float})", "{t2} * ({int} / 7)", "{t2} + -{int}",
     "torch.tensor(3) * {float} + {t2}", "{t2}.masked_fill({t2} > {int}, {float})", "{t2} + {int} * {float}",
-    "{t2}.roll({int} % 3, 0)", "{t2}[{int} % 2:]" " + {int_}", "{t2} * abs({int}) ** 0.5", "{t2} * round({float}, 1)",
+    "{t2}.roll({int} % 3, 0)", "{t2}[{int} % 2 - 2:] + {int_}", "{t2} * abs({int}) ** 0.5", "{t2} * round({float}, 1)",
 )
 
 

@@ -99,7 +99,7 @@ def write_program(choices: Choices, size: int, left_out: frozenset[str], breaks:
     head = [f"    global {name}" for name in sorted(scope.function.globals_written)]
     signature = ", ".join(parameters)
     function = "\n".join([f"{start} program({signature}):", *head, *scope.function.lines])
-    return "\n\n\n".join([*helpers, function, *driver, write_calls(choices, parameters)]) + "\n"
+    return "\n\n\n".join([*helpers, function, *driver, write_calls(choices, parameters, bool(broken))]) + "\n"
 
 
 def write_helper(choices: Choices, budget: Budget) -> str:
@@ -118,7 +118,7 @@ def write_helper(choices: Choices, budget: Budget) -> str:
     return f"def {name}({signature}):\n{body}"
 
 
-def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
+def write_calls(choices: Choices, parameters: dict[str, str], twice: bool) -> str:
     """Two pools of arguments, the second perhaps of other shape, dtype or requires_grad; calls pick from them."""
     lines = ["def pool(rows, kind, grad):"]
     made: list[str] = []
@@ -138,7 +138,8 @@ def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
         source = "first" if i == 0 else choices.choose(("first", "first", "second"))
         picked = [f'{source}["{name}_{choices.number(0, count - 1) if i else 0}"]' for name, count in variants.items()]
         lines.append(f"        ({', '.join(picked)},),")
-    return "\n".join([*lines, "    ]"])
+    # again all of them: the first calls may run other code than the later ones
+    return "\n".join([*lines, "    ] * 2" if twice else "    ]"])
 
 
 SEEDS = st.integers(0, 2**63)

@@ -67,7 +67,7 @@ def drop(node: ast.AST) -> Iterator[Callable[[], None]]:
         if name != "body" and len(block) > 1:
             yield lambda block=block: block.clear()  # type: ignore[misc]
         for i, statement in enumerate(block):
-            entry = isinstance(statement, ast.FunctionDef) and statement.name in ("program", "pool", "calls")
+            entry = isinstance(statement, ast.FunctionDef) and statement.name in ("program", "pool", "calls", "drive")
             if not entry and not (len(block) == 1 and isinstance(statement, ast.Pass)):
                 yield lambda block=block, i=i, name=name: _drop(block, i, name)  # type: ignore[misc]
 
