@@ -49,7 +49,7 @@ async def serve(model: Callable[[Tensor], Tensor], requests: Requests, most: int
         while True:
             batch = [await requests.get()]
             while len(batch) < most and not requests.empty():
-                batch.append(requests.get_nowait())
+                batch.append(await requests.get())
             with torch.no_grad():
                 inputs = torch.stack([request.features for request in batch])
                 inputs = (inputs - inputs.mean(dim=1, keepdim=True)) / inputs.std(dim=1, keepdim=True)

@@ -179,7 +179,7 @@ class TestNothingHere:
         assert list(made.state.regions) == []
 
     def test_but_one_with_a_private_callee_is(self):
-        capture = types.SimpleNamespace(graph=None, constants={"k_f": Callee(plain)})
+        capture = types.SimpleNamespace(graph=None, spares=False, constants={"k_f": Callee(plain)})
         assert is_worth_it(capture)
 
 
