@@ -127,8 +127,6 @@ def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
     landings = breaking | heads | {behind for unit in calls for behind in successors(decoded, unit)}
     landings |= {unit for unit, opname in last.items() if opname == "RETURN_VALUE"}
     wanted = [behind for unit in breaking for behind in behind_break(decoded, unit)]
-    if heads or decoded.code.co_flags & SUSPENDS:
-        wanted += [way for unit in last if last[unit].startswith("POP_JUMP_IF") for way in successors(decoded, unit)]
     return first_enterable(decoded, [*heads, *wanted]), landings & wide_landable(decoded)
 
 
