@@ -183,9 +183,8 @@ class Attempt:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
                 ctx.spend(1)
-                if instruction.opname.startswith("POP_JUMP_IF"):
-                    taken, other = instruction.target, instruction.index + 1
-                    self.passed_by += [other if frame.ip == taken else taken]
+                if instruction.opname.startswith("POP_JUMP_IF") and (target := instruction.target) is not None:
+                    self.passed_by.append(instruction.index + 1 if frame.ip == target else target)
                 if self.loops.goes_round(instruction.unit, frame.ip):
                     return self._land(mark, None)
             except GraphBreak as graph_break:

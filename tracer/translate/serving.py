@@ -227,7 +227,7 @@ class Translator:
         return runs_here
 
     def _nothing_here(self, state: CodeState, entry: EntryState, passed_by: Iterable[int]) -> None:
-        """Once no more is tried here, there may still be something where the captures didn't get: they took a branch."""
+        """Once no more is tried here, there may still be something where the captures did not get."""
         entry.passed_by.update(passed_by)
         self.grafter.nothing_here(state, entry, self.settings.recompile_limit if entry.regions else ATTEMPTS)
         if entry.dead:
