@@ -10,6 +10,7 @@ shows how torch.compile does.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.programs.generator import Program, programs
 from tests.programs.prelude import PRELUDE
 from tests.programs.reducer import candidates, reduce
 from tests.programs.worlds import compare
-from tests.support import COMPILER
+from tests.support import COMPILER, compile_with
 
 if COMPILER == "tracer":
     import tracer
@@ -69,6 +70,17 @@ def still_fails(text: str, **options: Any) -> bool:
     return False
 
 
+def unrolling(limit: int | None) -> Callable[..., Any]:
+    """The compiler under test, with this limit of the graph nodes that a loop may become (None: the usual one)."""
+    def compiler(fn: Callable[..., Any], **options: Any) -> Any:
+        compiled = compile_with(fn, **options)
+        if limit is not None and COMPILER == "tracer":
+            tracer.install(unroll_limit=limit)
+        return compiled
+
+    return compiler
+
+
 def run_chunk(chunk: int, examples: int, **options: Any) -> None:
     @seed(FIRST_SEED * CHUNKS + chunk)
     @settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None,
@@ -89,7 +101,9 @@ def run_chunk(chunk: int, examples: int, **options: Any) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_programs_agree(chunk: int) -> None:
-    run_chunk(chunk, max(1, EXAMPLES // CHUNKS), inplace=chunk % 2 == 0)
+    """Half of them compiled in place; in half of them loops are soon too long to be unrolled."""
+    compiler = unrolling((None, 3, None, 1)[chunk // 2 % 4])
+    run_chunk(chunk, max(1, EXAMPLES // CHUNKS), inplace=chunk % 2 == 0, compiler=compiler)
 
 
 @pytest.mark.skipif(COMPILER == "plain", reason="nothing is compiled")

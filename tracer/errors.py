@@ -87,3 +87,19 @@ class CannotUndo(TorchgraftError):
 
 class RecompileLimit(TorchgraftError):
     """A function reached its limit of regions and was asked to fail then."""
+
+
+def forget_frames(error: BaseException) -> None:
+    """Let go of the frames that an error of a capture has passed, and of those that its causes have.
+
+    Frames hold the error in their variables as well, so only the collector would free them, and with them the user's
+    objects: a generator would be closed, a file written, too late. Other people's errors in the chain are left alone.
+    """
+    chained: BaseException | None = error
+    while chained is not None and type(chained).__module__.startswith(_PACKAGE):
+        following = chained.__cause__ or chained.__context__
+        chained.__traceback__ = chained.__cause__ = chained.__context__ = None
+        chained = following
+
+
+_PACKAGE = f"{__name__.partition('.')[0]}."

@@ -1,6 +1,7 @@
 """A Hypothesis strategy of whole programs, as Python source.
 
-A program is the prelude, a few helper functions, `program(...)`, and `calls()`, which builds the arguments of several
+A program is the prelude, a few helper functions, `program(...)` (perhaps a generator or a coroutine: then also `drive`,
+see drivers.py), and `calls()`, which builds the arguments of several
 calls: some objects are shared between calls and with each other, some tensors are views of others. Every program is
 well formed and ends; it may raise, print, draw random numbers and change everything it can reach. What it does depends
 on nothing but its text.
@@ -17,9 +18,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from tests.programs import callees, guarded, loops, suspended
+from tests.programs.drivers import write_driver
 from tests.programs.expressions import expression
 from tests.programs.prelude import PRELUDE
-from tests.programs.statements import FAMILIES, statements
+from tests.programs.statements import BLOCKS, FAMILIES, statements
 from tests.programs.writer import Budget, Choices, Function, Scope
 
 
@@ -71,20 +74,32 @@ PARAMETERS = {"x": "t2", "y": "t2", "n": "int", "f": "float", "items": "list", "
               "point": "point", "scalar": "t0"}
 
 
-def write_program(choices: Choices, size: int, left_out: frozenset[str], breaks: bool) -> str:
+BROKEN = {"loops": loops.BLOCKS, "guarded": guarded.BLOCKS, "callees": callees.BLOCKS, "suspended": suspended.BLOCKS}
+
+
+def write_program(choices: Choices, size: int, left_out: frozenset[str], breaks: bool, broken: frozenset[str]) -> str:
+    """`broken`: which kinds of blocks are to have breaks inside; none of them in a program of the other half."""
     parameters = {"x": "t2", **{name: kind for name, kind in PARAMETERS.items() if name != "x" and choices.chance(45)}}
-    budget = Budget(size, left_out, breaks)
+    suspends = ""
+    if "suspended" in broken and choices.chance(60):
+        suspends = choices.choose(("generator", "generator", "coroutine"))
+    blocks = [block for name in sorted(broken) for block in BROKEN[name]]
+    budget = Budget(size, left_out, breaks, blocks + BLOCKS[::3] if blocks else BLOCKS)
     helpers = [write_helper(choices, budget) for _ in range(choices.number(0, 2))]
-    scope = Scope(choices, Function("program"), dict(parameters), budget)
+    scope = Scope(choices, Function("program", suspends=suspends), dict(parameters), budget)
+    if suspends:
+        suspended.suspended_block(scope)
     while budget.left > 0 and (len(scope.function.lines) < 5 or choices.chance(95)):
         statements(scope, 1)
     kinds = ("t2", "t1", "t0", "list", "int", "float", "str", "dict", "box", "pair", "ints", "counts", "bool", "point")
     results = [expression(scope, choices.choose(kinds)) for _ in range(choices.number(1, 4))]
     scope.line(f"return {', '.join(results)}")
+    driver = [write_driver(choices, suspends)] if suspends else []
+    start = "async def" if suspends == "coroutine" else "def"
     head = [f"    global {name}" for name in sorted(scope.function.globals_written)]
     signature = ", ".join(parameters)
-    function = "\n".join([f"def program({signature}):", *head, *scope.function.lines])
-    return "\n\n\n".join([*helpers, function, write_calls(choices, parameters)]) + "\n"
+    function = "\n".join([f"{start} program({signature}):", *head, *scope.function.lines])
+    return "\n\n\n".join([*helpers, function, *driver, write_calls(choices, parameters)]) + "\n"
 
 
 def write_helper(choices: Choices, budget: Budget) -> str:
@@ -94,7 +109,7 @@ def write_helper(choices: Choices, budget: Budget) -> str:
     inside = name == "make_adder"
     if inside:
         kinds = {"by": "int", "z": "t2"}
-    scope = Scope(choices, Function(name), dict(kinds), replace(budget, left=4), 2 if inside else 1,
+    scope = Scope(choices, Function(name), dict(kinds), replace(budget, left=4, blocks=BLOCKS), 2 if inside else 1,
                   fixed=frozenset({"by"}))
     statements(scope, 3)
     scope.line(f"return {expression(scope, 't2')}")
@@ -117,9 +132,9 @@ def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
                 made.append(f"{name}_{i}")
     lines += ["    return locals()", "", "", "def calls():", "    first = pool(3, torch.float32, False)"]
     other = ("pool(3, torch.float32, False)", "pool(3, torch.float32, True)", "pool(2, torch.float32, False)",
-             "pool(3, torch.float64, False)", "first")
+             "pool(3, torch.float64, False)", "first", "pool(3, torch.bfloat16, False)")
     lines += [f"    second = {choices.choose(other)}", "    return ["]
-    for i in range(choices.number(2, 4)):
+    for i in range(choices.number(2, 6)):
         source = "first" if i == 0 else choices.choose(("first", "first", "second"))
         picked = [f'{source}["{name}_{choices.number(0, count - 1) if i else 0}"]' for name, count in variants.items()]
         lines.append(f"        ({', '.join(picked)},),")
@@ -128,10 +143,12 @@ def write_calls(choices: Choices, parameters: dict[str, str]) -> str:
 
 SEEDS = st.integers(0, 2**63)
 SIZES = st.integers(4, 26)
+#: About half of the programs: breaks within these blocks.
+BREAKS: st.SearchStrategy[set[str]] = st.one_of(st.just(set()), st.sets(st.sampled_from(sorted(BROKEN)), min_size=1))
 WITHOUT = st.sets(st.sampled_from(sorted(FAMILIES)), max_size=len(FAMILIES) - 2)
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    size, breaks, left_out = draw(SIZES), draw(st.booleans()), draw(WITHOUT)
-    return Program(write_program(Choices(draw(SEEDS)), size, frozenset(left_out), breaks))
+    size, breaks, left_out, broken = draw(SIZES), draw(st.booleans()), draw(WITHOUT), frozenset(draw(BREAKS))
+    return Program(write_program(Choices(draw(SEEDS)), size, frozenset(left_out), breaks or bool(broken), broken))

@@ -4,9 +4,16 @@ Text, not a module: each side of the comparison executes it for itself and so ha
 """
 
 PRELUDE = '''\
+import asyncio
+import contextlib
 import functools
+import io
+import itertools
 import math
 import random
+import sys
+import threading
+import zlib
 from dataclasses import dataclass, field
 
 import torch
@@ -19,6 +26,8 @@ ORDER = [3, 1, 2]
 TABLE = {"a": 1, "b": 2}
 WEIGHT = torch.linspace(-1.0, 1.0, 16).reshape(4, 4)
 SEEN = []
+LOG = []
+PENDING = []
 
 
 class Base:
@@ -177,6 +186,149 @@ def halved(x, *, times=1):
     for _ in range(times):
         x = x / 2
     return x
+
+
+def noisy(x, by=1):
+    for i in range(2):
+        x = x * by + i
+        print(by)
+    return x - by
+
+
+class Noisy:
+    made = 0
+
+    def __call__(self, x):
+        self.made += 1
+        LOG.append(zlib.crc32(b"n"))
+        return x * self.made
+
+    def fail(self, flag):
+        if flag:
+            zlib.decompress(b"")
+
+
+NOISY = Noisy()
+
+
+class NoisyManager(Manager):
+    def __enter__(self):
+        print("enter", self.box.count)
+        return super().__enter__()
+
+    def __exit__(self, kind, error, traceback):
+        self.box.value = self.box.value * 1.5
+        print("exit", kind)
+        return super().__exit__(kind, error, traceback)
+
+
+@contextlib.contextmanager
+def managed(box, swallow=False):
+    box.count += 1
+    try:
+        yield box
+    except ValueError:
+        print("managed")
+        if not swallow:
+            raise
+    finally:
+        box.value = box.value + 1
+
+
+class Shared:
+    lock = threading.RLock()
+
+
+class Countdown:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.n <= 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
+class Indexed:
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+def risky(n, kind=KeyError):
+    if n % 2:
+        LOG.append(n)
+        raise kind(n)
+    return n
+
+
+def descend(x, n):
+    if n <= 0:
+        return x
+    print(n)
+    return descend(x * 0.5 + n, n - 1)
+
+
+def counter(box):
+    box.count += 1
+    print(box.count)
+    return box.count
+
+
+def steps(x, n):
+    for i in range(n):
+        x = x * 0.5 + i
+        print(i)
+        got = yield x
+        if got is not None:
+            x = x + got
+    return x
+
+
+class Pause:
+    def __init__(self, n):
+        self.n = n
+
+    def __await__(self):
+        yield
+        return self.n + 1
+
+
+async def slowly(x, by=1):
+    x = x * by
+    await asyncio.sleep(0)
+    print(by)
+    return x + 1
+
+
+async def ticks(x, n):
+    for i in range(n):
+        await asyncio.sleep(0)
+        yield x * i
+
+
+class Asynchronous(Manager):
+    async def __aenter__(self):
+        await asyncio.sleep(0)
+        return self.__enter__()
+
+    async def __aexit__(self, *error):
+        print("leaving")
+        return self.__exit__(*error)
+
+
+def stepped(coroutine):
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
 
 
 # a program may have functions of its own under these names, which call only the originals, so that they end

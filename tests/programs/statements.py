@@ -18,7 +18,7 @@ def statements(scope: Scope, most: int) -> None:
         if scope.budget.left <= 0:
             break
         scope.budget.left -= 1
-        nested = allowed(scope, BLOCKS)
+        nested = allowed(scope, scope.budget.blocks)
         if nested and scope.choices.chance(35):
             scope.choices.choose(nested)(scope)
         else:
@@ -39,10 +39,17 @@ def body(scope: Scope, most: int) -> None:
 
 def assign(scope: Scope) -> None:
     kind = scope.choices.choose(ASSIGNED)
-    text = expression(scope, kind, 3)
+    text = bounded(scope, expression(scope, kind, 3), kind)
     name = scope.bind(kind)
     scope.line(f"{name} = {text}")
     scope.bound(name, kind)
+
+
+def bounded(scope: Scope, text: str, kind: str) -> str:
+    """What a loop doubles or squares at each turn must not grow for ever."""
+    if not scope.in_loop or kind not in ("int", "str", "list", "ints"):
+        return text
+    return f"({text}) % 1000" if kind == "int" else f"({text})[:9]"
 
 
 def assign_several(scope: Scope) -> None:
@@ -68,7 +75,7 @@ def assign_several(scope: Scope) -> None:
 
 
 def augmented(scope: Scope) -> None:
-    kinds = {"t2": ("+=", "*=", "-="), "t1": ("+=", "*="), "int": ("+=", "-=", "*="), "float": ("+=", "*="),
+    kinds = {"t2": ("+=", "*=", "-="), "t1": ("+=", "*="), "int": ("+=", "-="), "float": ("+=", "*="),
              "str": ("+=",), "ints": ("+=",), "list": ("+=",)}
     names = [n for n in scope.names(*kinds) if n not in scope.fixed]
     if not names:
@@ -77,7 +84,7 @@ def augmented(scope: Scope) -> None:
     kind = scope.kinds[name]
     operator = scope.choices.choose(kinds[kind])
     other = expression(scope, smaller(scope, kind), 1)
-    scope.line(f"{name} {operator} {apart(other, kind)}")
+    scope.line(f"{name} {operator} {apart(bounded(scope, other, kind), kind)}")
 
 
 def apart(operand: str, kind: str) -> str:
@@ -119,8 +126,9 @@ def change(kind: str, *texts: str) -> Production:
 
 def change_global(scope: Scope) -> None:
     text, name = scope.choices.choose((
-        ("SEEN.append({t2})", ""), ("COUNT += {int}", "COUNT"), ("TABLE['a'] = {int}", ""), ("ORDER.append({int})", ""),
-        ("FACTOR = {float}", "FACTOR"), ("LABEL = {str}", "LABEL"), ("WEIGHT.mul_(0.5)", ""),
+        ("SEEN.append({t2})", ""), ("COUNT += {int} % 100", "COUNT"), ("TABLE['a'] = {int}", ""),
+        ("ORDER.append({int})", ""),
+        ("FACTOR = {float}", "FACTOR"), ("LABEL = ({str})[:9]", "LABEL"), ("WEIGHT.mul_(0.5)", ""),
         ("TABLE[{str}] = {int}", ""), ("Box.kind = {str}", ""), ("Base.made += 1", ""), ("SEEN[:] = []", ""),
         ("WEIGHT = WEIGHT + 1", "WEIGHT"),
     ))
@@ -163,7 +171,7 @@ def forget(scope: Scope) -> None:
 def tell(scope: Scope) -> None:
     if not scope.budget.breaks or not scope.choices.chance(40):
         return assign(scope)
-    texts = ("print({str}, {int})", "print({t2}.shape)", "print(f'{{{int}}}')", "print({t2})")
+    texts = ("print({str}, {int})", "print({t2}.shape)", "print({t2})")
     scope.line(filled(scope.choices.choose(texts), scope, 0))
 
 

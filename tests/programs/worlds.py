@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import linecache
 import random
 import sys
@@ -40,6 +42,10 @@ class World:
 
     def close(self) -> None:
         """Functions hold their globals, which hold them: without this only the collector would free them."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            for generator in getattr(self.module, "PENDING", ()):  # unfinished, it would run when its globals are gone
+                with contextlib.suppress(Exception):
+                    generator.close()
         vars(self.module).clear()
         self.arguments.clear()
 
@@ -49,7 +55,9 @@ class World:
         random.setstate(self.rng[1])
         grad = torch.is_grad_enabled()
         try:
-            done = observe(lambda: self.entry(*self.arguments[i]), backward=True)
+            drive = getattr(self.module, "drive", None)
+            done = observe(lambda: drive(self.entry, *self.arguments[i]) if drive else self.entry(*self.arguments[i]),
+                           backward=True)
         finally:
             torch.set_grad_enabled(grad)
             self.rng = torch.get_rng_state(), random.getstate()

@@ -8,6 +8,7 @@ Kinds: `t2`, `t1`, `t0` are floating-point tensors of shape (rows, 4), (4,) and 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -39,6 +40,8 @@ class Function:
     lines: list[str] = field(default_factory=list)
     globals_written: set[str] = field(default_factory=set)
     nonlocals_written: set[str] = field(default_factory=set)
+    #: "generator" or "coroutine" where it may yield or await
+    suspends: str = ""
 
 
 @dataclass
@@ -51,6 +54,8 @@ class Budget:
     without: frozenset[str]
     #: may it read a tensor's value, or print?
     breaks: bool
+    #: the blocks to choose from: what writes one, its family, and the indentation up to which it may stand
+    blocks: list[tuple[Callable[[Scope], None], str, int]]
     names: int = 0
 
 

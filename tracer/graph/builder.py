@@ -88,6 +88,7 @@ class GraphBuilder:
         point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
         with point:
             node = self.graph.placeholder(_identifier(source_text))
+        node.target = node.name  # the parameter: two sources may give one identifier
         self._nodes.append(node)
         self.examples.append(tensor)
         self.inputs.append(result := self._know(node, fake))

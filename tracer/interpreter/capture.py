@@ -20,7 +20,7 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND
 
-from ..errors import CannotUndo, GraphBreak, OperatorFailed
+from ..errors import CannotUndo, GraphBreak, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -88,6 +88,7 @@ def _capture(request: Request, state: GlobalState) -> Capture:
             if restart.index in breaks:
                 raise restart.graph_break from restart
             breaks[restart.index] = restart.graph_break
+            forget_frames(restart.graph_break)
         finally:
             attempt.ctx.close()
     raise GraphBreak("capture takes too long", f"{MAX_ATTEMPTS} times")

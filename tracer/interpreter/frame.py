@@ -163,7 +163,7 @@ class Frame:
     def suspended_in_handler(self, state: State) -> bool:
         """Is there a `finally`, `except` or `with` of the user's around the yield where the frame stands?"""
         handler = self.decoded.handler_at(state.ip - 1) if state.ip else None
-        return handler is not None and handler.target != _outermost(self.decoded)
+        return handler is not None and not _is_of_the_generator(self.decoded, handler.target)
 
 
 class State(NamedTuple):
@@ -176,10 +176,9 @@ class State(NamedTuple):
     exception: Value | None
 
 
-def _outermost(decoded: Decoded) -> int:
-    """The handler that makes a RuntimeError of a generator's StopIteration; it begins where the generator does."""
-    handler = decoded.handler_at(decoded.start)
-    return -1 if handler is None else handler.target
+def _is_of_the_generator(decoded: Decoded, target: int) -> bool:
+    """Is this the handler, around all of a generator, that makes a RuntimeError of its StopIteration (3.12+)?"""
+    return next(i for i in decoded.instructions[target:] if i.opname != "NOP").opname == "STOPITERATION_ERROR"
 
 
 class LastInstruction(Value):

@@ -13,6 +13,7 @@ from typing import Any
 from .. import backends, emit
 from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings
+from ..errors import GraphBreak, OperatorFailed, forget_frames
 from ..graph.capture import Callee, Capture, ClosureCallee, Request
 from ..originals import original_code, plain_copy
 from .closures import PrivateClosures
@@ -51,11 +52,13 @@ class Maker:
         self.capturing_thread = threading.get_ident()
         try:
             captured = self._capture(request)
+        except (GraphBreak, OperatorFailed) as error:
+            forget_frames(error)
+            raise
         finally:
             self.capturing_thread = None
-        error = captured.graph_break
-        if error is not None:  # it is kept with the region, but must not keep the frames that it passed
-            error.__traceback__ = error.__cause__ = error.__context__ = None
+        if captured.graph_break is not None:  # it is kept with the region
+            forget_frames(captured.graph_break)
         return captured, time.perf_counter() - began
 
     def region(self, state: CodeState, entry: EntryState, captured: Capture, seconds: float) -> Region:
