@@ -34,7 +34,8 @@ def example(name: str, *options: str, fails: bool = False) -> str:
 
 def test_every_example_says_how_to_run_it() -> None:
     programs = [path for path in EXAMPLES if path.name != "gpt.py"]
-    assert {path.name for path in programs} >= {"graph_break.py", "quickstart.py", "resnet.py", "train_transformer.py"}
+    assert {path.name for path in programs} >= {"graph_break.py", "quickstart.py", "resnet.py", "sampling.py",
+                                                "server.py", "train_transformer.py", "training_loop.py"}
     helps = run("-c", """if True:
         import runpy, sys
         for path in sys.argv[1:]:
@@ -102,3 +103,38 @@ def test_transformer_on_inductor() -> None:
     assert "backend inductor" in told
     assert "within the tolerance of 0.001" in told
     assert "training and sample: 2 regions, 0 graph breaks, 7 hits, 2 misses" in told, told
+
+
+def test_training_loop() -> None:
+    told = example("training_loop.py", "--backend", "eager", "--quick", "--threads", "1")
+    assert "\n  hardly better for 2 epochs: enough after epoch" in told, told
+    for side in "torchgraft", "torch.compile":
+        assert f"{side}: losses and parameters differ from eager's by 0.0e+00 (within 0), printed" in told
+    assert told.count("printed lines are the same\n") == 2
+    assert re.search(r"^train, region at line \d+: 18 operators, \d+ runs, forward and backward by eager$", told, re.M)
+    assert "backward is run" in told and "print() writes output" in told
+    assert re.search(r"^torchgraft / torch.compile \d+\.\d+ +\(noise: .* \d\.\d+;", told, re.M), told
+
+
+def test_sampling() -> None:
+    told = example("sampling.py", "--backend", "eager", "--quick", "--threads", "1")
+    for side in "torchgraft", "torch.compile (model)":
+        for how in "whole", "interrupted":
+            assert f"{side}, {how} sample: equal to eager's" in told, told
+    assert re.search(r"^sample, region at line \d+: \d\d operators, \d\d runs$", told, re.M), told
+    assert "yield hands out a value; compiled while it was measured: 0" in told, told
+
+
+def test_server() -> None:
+    told = example("server.py", "--backend", "eager", "--quick", "--threads", "1")
+    assert told.count("served 36 requests in 12 batches of [2, 4]") == 2, told
+    assert "every answer equal to eager's (tolerance 0)" in told, told
+    assert re.search(r"^regions: [2-9], breaks: .*coroutine is suspended", told, re.M), told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(toolchain.missing_for_inductor() is not None, reason="no C++ compiler")
+@pytest.mark.parametrize("name", ["sampling.py", "server.py", "training_loop.py"])
+def test_loops_on_inductor(name: str) -> None:
+    told = example(name, "--backend", "inductor", "--quick", "--threads", "1")
+    assert "backend inductor" in told and "torchgraft  " in told, told

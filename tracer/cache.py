@@ -98,6 +98,7 @@ class EntryState:
     direct: there is one landing, a return, and the slot answers with what is returned.
     changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
+    passed_by: where those captures did not get, since branches were taken the other way.
     """
 
     def __init__(self, state: CodeState, decoded: Decoded, index: int) -> None:
@@ -118,6 +119,7 @@ class EntryState:
         self.changed: frozenset[str] = frozenset()
         self.reached = 0
         self.barren = 0
+        self.passed_by: set[int] = set()
         self.dead = False
         self.limit_told = False
         #: by thread, ids of the arguments that a fresh region is being tried on, and that a start event gave up on

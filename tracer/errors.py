@@ -44,6 +44,8 @@ class GraphBreak(TorchgraftError):
         self.end_behind: int | None = None
         #: the canonical index of the root instruction that broke; None: the entry itself
         self.at: int | None = None
+        #: as `Capture.passed_by`
+        self.passed_by: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"graph break: {self.title}" + (f": {self.details}" if self.details else "")]

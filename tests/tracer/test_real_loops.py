@@ -308,3 +308,69 @@ def test_a_very_long_function_has_landings_where_they_are_used_only() -> None:
     for n in (2, 2, 3, 2):
         assert torch.equal(quietly(compiled, x, n), quietly(names["f"], x, n))
     tracer.uninstall()
+
+
+# where nothing was to be had one way, but another way was not taken --------------------------------------------------
+def test_what_follows_a_while_loop_of_breaks_is_compiled_in_the_frame_that_runs(backend: CountingBackend) -> None:
+    @tracer.compile(backend=backend)
+    def f(a: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(8):
+            waited = 0
+            while waited < n:
+                print(i)
+                waited += 1
+            a = a * 2 + waited
+        return a
+
+    expected = x
+    for _ in range(8):
+        expected = expected * 2 + 5
+    assert torch.equal(quietly(f, x, 5), expected)
+    assert backend.frame_count == 1 and backend.calls >= 7, "from the second iteration on"
+    before = backend.calls
+    assert torch.equal(quietly(f, x, 5), expected)
+    assert backend.frame_count == 1 and backend.calls == before + 8
+
+
+def test_a_branch_that_is_taken_late_is_compiled(backend: CountingBackend) -> None:
+    @tracer.compile(backend=backend)
+    def serve(model: Callable[[Any], Any]) -> Iterator[Any]:
+        answer = None
+        while True:
+            request = yield answer
+            if request is None:
+                answer = "alive"
+                continue
+            if isinstance(request, str):
+                answer = request.upper()
+            else:
+                answer = model(request) * 2
+
+    server = serve(lambda a: (a + 1).relu())
+    assert next(server) is None
+    asked = [None, None, None, "a", "b", None, "c", *[x + k for k in range(5)], None, "d", x]
+    answers = [server.send(question) for question in asked]
+    assert answers[:7] == ["alive"] * 3 + ["A", "B", "alive", "C"] and answers[12:14] == ["alive", "D"]
+    for question, answer in zip(asked, answers, strict=True):
+        if isinstance(question, torch.Tensor):
+            assert torch.equal(answer, (question + 1).relu() * 2)
+    assert backend.frame_count == 1 and backend.calls == 6
+    server.close()
+
+
+def test_later_calls_find_what_the_first_ones_passed_by(backend: CountingBackend) -> None:
+    @tracer.compile(backend=backend)
+    def f(a: torch.Tensor, quiet: bool) -> torch.Tensor:
+        print(end="")
+        if quiet:
+            return a
+        a = a + 1
+        print(end="")
+        return a * 2
+
+    for _ in range(4):
+        assert torch.equal(f(x, True), x)
+    assert backend.frame_count == 0
+    for k in range(4):
+        assert torch.equal(f(x + k, False), (x + k + 1) * 2)
+    assert backend.frame_count == 2 and backend.calls >= 6

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import tracer
-from tests.support import check
+from tests.support import CountingBackend, check
 
 whole = functools.partial(check, fullgraph=True)
 X = torch.arange(6.0).reshape(2, 3)
@@ -268,6 +269,54 @@ def test_optimizer():
         return loss
 
     check(f, m, o, X)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adamax", "Rprop"])
+def test_many_steps_of_an_optimizer_are_exact(name):
+    """Torch's own optimizers compute less exactly where they are told that they are compiled."""
+
+    def train(m, o, x):
+        for _ in range(20):
+            o.zero_grad()
+            m(x).square().sum().backward()
+            o.step()
+
+    tracer.install()
+    results = []
+    for compile_with in (lambda f: f, lambda f: tracer.compile(f, backend="eager", inplace=False)):
+        torch.manual_seed(0)
+        m = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 2))
+        compile_with(train)(m, getattr(torch.optim, name)(m.parameters(), lr=0.003), X)
+        results.append([p.detach().clone() for p in m.parameters()])
+    assert all(map(torch.equal, *results))
+
+
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                print(end="")
+                p.add_((p.grad.sign() * p.abs().sqrt()), alpha=-group["lr"])
+
+
+def test_a_step_of_the_users_own_optimizer_is_compiled_around_its_breaks():
+    tracer.install()
+    m = nn.Linear(3, 3)
+    o = Own(m.parameters())
+
+    @tracer.compile(backend=(backend := CountingBackend()))
+    def train(x, steps):
+        for _ in range(steps):
+            o.zero_grad()
+            m(x).square().sum().backward()
+            o.step()
+
+    train(X, 6)
+    assert sum("sign" in str(graph.graph) for graph in backend.graphs) >= 1
 
 
 def test_adam():

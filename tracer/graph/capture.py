@@ -86,6 +86,7 @@ class Capture:
     graph_break: why the region ends here; None for a return or a boundary that isn't the user's concern.
     goes_on: where the next region may begin, if not where this one ends.
     spares: there is no graph, since nobody needs what the captured operators compute.
+    passed_by: where execution would have gone on at the branches of the function that were taken the other way.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
     """
 
@@ -104,4 +105,5 @@ class Capture:
     can_retry: bool = True
     goes_on: int | None = None
     spares: bool = False
+    passed_by: tuple[int, ...] = ()
     inlined: tuple[Any, ...] = field(default=(), repr=False)

@@ -78,7 +78,10 @@ def _capture(request: Request, state: GlobalState) -> Capture:
     for _ in range(MAX_ATTEMPTS):
         attempt = Attempt(request, breaks, real_loops, state)
         try:
-            return attempt.run()
+            return replace(attempt.run(), passed_by=tuple(attempt.passed_by))
+        except GraphBreak as graph_break:
+            graph_break.passed_by = tuple(attempt.passed_by)
+            raise
         except RunLoop as run_loop:
             real_loops.add(run_loop.head)
         except Restart as restart:
@@ -125,6 +128,7 @@ class Attempt:
         self.at_entry = dict(self.frame.locals)
         self.protected = catching_handler(self.decoded, request.layout.index)
         self.crossed: int | None = None
+        self.passed_by: list[int] = []
         self.first = Mark(self.frame.ip, self.frame.save(), self.ctx.mark())
 
     def _root_frame(self) -> Frame:
@@ -180,6 +184,8 @@ class Attempt:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
                 ctx.spend(1)
+                if instruction.opname.startswith("POP_JUMP_IF") and (target := instruction.target) is not None:
+                    self.passed_by.append(instruction.index + 1 if frame.ip == target else target)
                 if self.loops.goes_round(instruction.unit, frame.ip):
                     return self._land(mark, None)
             except GraphBreak as graph_break:

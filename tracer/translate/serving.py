@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -196,7 +196,7 @@ class Translator:
             if captured.graph_break is not None:
                 self._note_break(state, entry, captured.graph_break)
             if not is_worth_it(captured):
-                self._nothing_here(state, entry)
+                self._nothing_here(state, entry, captured.passed_by)
                 self.grafter.enter_at(state, behind(state.decoded, captured))
                 return None
             region = self.maker.region(state, entry, captured, seconds)
@@ -205,7 +205,7 @@ class Translator:
             self._note_break(state, entry, error)
             if state.options.fullgraph:
                 raise error.with_traceback(None) from None
-            self._nothing_here(state, entry)
+            self._nothing_here(state, entry, error.passed_by)
             self.grafter.enter_at(state, behind_break(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             log.backend.debug("%s: %s; running it plain", state.name, error)
@@ -226,8 +226,12 @@ class Translator:
         tell_of(state, entry, region)
         return runs_here
 
-    def _nothing_here(self, state: CodeState, entry: EntryState) -> None:
+    def _nothing_here(self, state: CodeState, entry: EntryState, passed_by: Iterable[int]) -> None:
+        """Once no more is tried here, there may still be something where the captures did not get."""
+        entry.passed_by.update(passed_by)
         self.grafter.nothing_here(state, entry, self.settings.recompile_limit if entry.regions else ATTEMPTS)
+        if entry.dead:
+            self.grafter.enter_at(state, sorted(entry.passed_by))
 
     def _note_break(self, state: CodeState, entry: EntryState, error: GraphBreak) -> None:
         self.counters.add_break(error.title)

@@ -21,13 +21,18 @@ _LEFT_ALONE = frozenset(
 
 #: Modules of torch that are just so.
 _LEFT_ALONE_IN_TORCH = ("torch.profiler", "torch.autograd.profiler", "torch.amp")
+#: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: the bias in float32, on
+#: tensors), and so would a part of a step. The calls that lead to any optimizer's step, also a user's, are in the last.
+_OPTIMIZERS, _AROUND_STEPS = "torch.optim.", "torch.optim.optimizer"
 
 
 def is_left_alone(function: FunctionValue) -> bool:
-    """May it be read, but not have a private copy, since there would be nothing to compile in it?"""
+    """May it be read, but not have a private copy, since compiling parts of it would give nothing or change results?"""
     module = function.globals.get("__name__")
     if not isinstance(module, str):
         return False
+    if module.startswith(_OPTIMIZERS) and module != _AROUND_STEPS:
+        return True
     return module.partition(".")[0] in _LEFT_ALONE or module.startswith(_LEFT_ALONE_IN_TORCH)
 
 
