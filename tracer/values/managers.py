@@ -104,10 +104,10 @@ class GradManager(ManagerValue):
 
     __slots__ = ("mode", "outer")
 
-    def __init__(self, cls: type, mode: bool, source: Source | None = None, outer: bool = False) -> None:
+    def __init__(self, cls: type, mode: bool, source: Source | None = None, outer: bool | None = None) -> None:
         super().__init__(cls, source)
         self.mode = mode
-        #: of one from outside: the grad mode that it will give back if it was entered there
+        #: of one from outside: the grad mode that it will give back if it was entered there; None if it was not
         self.outer = outer
 
     @classmethod
@@ -127,9 +127,9 @@ class GradManager(ManagerValue):
     def end(self, ctx: Context) -> Value:
         before = self.content
         if before is None:
-            if self.source is None:
-                self.refuse("context manager is not supported", "leaving what was not entered:")
             before = self.outer
+            if self.source is None or before is None:
+                self.refuse("context manager is not supported", "leaving what was not entered:")
             ctx.guard(Kind.EQUALS, Attr(self.source, "prev"), before)
         ctx.graph.set_state("grad", before)
         return constant(None)
@@ -147,7 +147,8 @@ class GradManager(ManagerValue):
 def grad_manager(cls: Any, mode: bool, before: bool | None) -> Any:
     """A manager as it is once it was entered, with the mode that it will give back; changes no mode."""
     manager = object.__new__(cls)
-    manager.prev = before is True
+    if before is not None or cls is not torch.enable_grad:  # the only one whose constructor leaves it out
+        manager.prev = before is True
     if cls is torch.set_grad_enabled:
         manager.mode = mode
     return manager
@@ -270,7 +271,7 @@ def _arguments(
 @wraps(torch.no_grad, torch.enable_grad)
 def build_grad_manager(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
-    return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source, obj.prev)
+    return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source, obj.__dict__.get("prev"))
 
 
 @known(*{cls.__exit__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})
