@@ -331,6 +331,8 @@ class Attempt:
             if generator.holds_finally():
                 raise Unbuildable(generator.born, GraphBreak("generator is left inside try or with", str(generator)))
         out = ExitWriter(ctx)
+        for source in ctx.read_anyway:
+            out.fetch(source)
         values = self._landing_values(out, mark.index)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         outputs = list(out.outputs.values())

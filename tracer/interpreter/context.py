@@ -50,6 +50,7 @@ class Context:
         self.inlined: list[CodeType] = []
         #: for each graph input, in order: its source
         self.inputs: dict[int, Source] = {}
+        self.read_anyway: list[Source] = []
         #: tensors made from Python numbers that enter the graph, by their source
         self.number_inputs: dict[Source, TensorValue] = {}
         #: live mutable values from outside that were changed, in the order of their first change
@@ -120,6 +121,11 @@ class Context:
             self._held_names.add(name)
             held = self._held[id(obj)] = Held(name, obj)
         return held
+
+    def must_read(self, source: Source) -> None:
+        """The region reads it before the graph runs, whoever needs it: where that raises, the region is not the one."""
+        self.read_anyway.append(source)
+        self.on_rollback(self.read_anyway.pop)
 
     def changes(self, source: Source) -> bool:
         """Is it to be expected that what is read there is another number at the next call?"""

@@ -109,7 +109,9 @@ class ListValue(SequenceValue, Mutable):
         unread = self.base is not None and not self.content and self.source is not None
         if not unread or type(at) is not int or not -len(self.base) <= at < len(self.base):  # type: ignore[arg-type]
             return super().getitem(ctx, key)
-        return ctx.wrap(self.base[at], Index(self.source, index.source))  # type: ignore[index,arg-type]
+        source = Index(self.source, index.source)  # type: ignore[arg-type]
+        ctx.must_read(source)  # if nobody needs the item: another index may be out of range
+        return ctx.wrap(self.base[at], source)  # type: ignore[index]
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
         index = as_index(ctx, key)
