@@ -15,19 +15,17 @@ import argparse
 import inspect
 import statistics
 import sys
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 import torch
+from command_line import CLOCKS, new_parser, parsed
 from gpt import GPT, Config, Text
 from torch import Tensor
 from torch.nn import functional as F
 
 import tracer
-from tracer.backends import lookup
 
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 QUICK = {"tokens": 6, "rounds": 2, "layers": 1, "width": 16, "context": 8}
 Sample = Generator[int, float | None, str]
 
@@ -130,27 +128,17 @@ def measure(sides: list[Side], prompt: Tensor, options: argparse.Namespace) -> N
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", help="any that torch.compile knows (default: inductor with a C++ compiler)")
+    parser = new_parser(__doc__)
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--context", type=int, default=32)
-    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as torch takes)")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall")
-    parser.add_argument("--quick", action="store_true", help="very small, for a test")
-    options = parser.parse_args()
-    for name, value in QUICK.items() if options.quick else ():
-        setattr(options, name, value)
-    options.backend = options.backend or lookup(None).name
-    return options
+    return parsed(parser, QUICK)
 
 
 def main() -> int:
     options = parse_options()
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     tracer.install(options.backend)
     text = Text()
     prompt = text.rest[:options.context][None]

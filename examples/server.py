@@ -17,18 +17,16 @@ import contextlib
 import inspect
 import statistics
 import sys
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from command_line import CLOCKS, new_parser, parsed
 from torch import Tensor, nn
 
 import tracer
-from tracer.backends import lookup
 
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 QUICK = {"requests": 6, "clients": 6, "most": 4, "rounds": 2, "width": 16}
 Answer = tuple[int, float]
 
@@ -130,28 +128,18 @@ def tell(sides: Sequence[Side], options: argparse.Namespace) -> None:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", help="any that torch.compile knows (default: inductor with a C++ compiler)")
+    parser = new_parser(__doc__)
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--requests", type=int, default=20, help="requests of each client")
     parser.add_argument("--most", type=int, default=8, help="requests of a batch")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as torch takes)")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall")
-    parser.add_argument("--quick", action="store_true", help="very small, for a test")
-    options = parser.parse_args()
-    for name, value in QUICK.items() if options.quick else ():
-        setattr(options, name, value)
-    options.backend = options.backend or lookup(None).name
-    return options
+    return parsed(parser, QUICK)
 
 
 def main() -> int:
     options = parse_options()
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     tracer.install(options.backend)
     assert inspect.iscoroutinefunction(serve)
     torch.manual_seed(0)

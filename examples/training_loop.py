@@ -18,21 +18,19 @@ import functools
 import io
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from command_line import CLOCKS, new_parser, parsed
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import tracer
-from tracer.backends import lookup
 
 Batches = Sequence[tuple[Tensor, Tensor]]
 Metrics = dict[str, list[float]]
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": functools.partial(torch.optim.SGD, lr=0.05, momentum=0.9),
     "adamw": functools.partial(torch.optim.AdamW, lr=3e-3, weight_decay=0.1),
@@ -185,28 +183,18 @@ def measure(sides: Sequence[Side], batches: Batches, options: argparse.Namespace
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", help="any that torch.compile knows (default: inductor with a C++ compiler)")
+    parser = new_parser(__doc__)
     parser.add_argument("--steps", type=int, default=30, help="batches of an epoch")
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
-    parser.add_argument("--threads", type=int, help="threads of torch (default: as many as torch takes)")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall")
-    parser.add_argument("--quick", action="store_true", help="very small, for a test")
     parser.add_argument("--explain", action="store_true", help="show every region and graph break")
-    options = parser.parse_args()
-    for name, value in QUICK.items() if options.quick else ():
-        setattr(options, name, value)
-    options.backend = options.backend or lookup(None).name
-    return options
+    return parsed(parser, QUICK)
 
 
 def main() -> int:
     options = parse_options()
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     tracer.install(options.backend)
     sides = sides_of(options)
     torch.manual_seed(1)

@@ -50,7 +50,8 @@ _AT_TARGET: dict[int, tuple[int, ...]] = {
 
 
 #: What `_Walk.run` does not just lower.
-_SPECIAL = frozenset({*_PREFIXES, *_SUPER, *_JUMPS, _CALL, _CALL_FUNCTION_EX, _RESUME, _COMPARE_OP})
+_SPECIAL = frozenset({*_PREFIXES, *_SUPER, *_JUMPS, _CALL, _CALL_FUNCTION_EX, _RESUME})
+_SPECIAL |= {_COMPARE_OP} if versions.COMPARE_TO_BOOL_BIT else set()
 #: Makes an Instruction of a tuple with all fields; half the time of calling the class.
 _new: Callable[[type[Instruction], tuple[Any, ...]], Instruction] = tuple.__new__
 

@@ -133,12 +133,11 @@ class EntryState:
     def wide(self) -> FunctionType | None:
         return None if self._wide is None else self._wide()
 
-    def also_in(self, scouting: Scouting) -> bool:
-        """There it has a slot with more landings. False: it has none."""
+    def also_in(self, scouting: Scouting) -> None:
+        """There it may have a slot, with more landings."""
         slot = scouting.slots.get(self.index)
         if slot is not None:
             self._wide, self.wide_exits = weakref.ref(slot), scouting.exits[self.index]
-        return slot is not None
 
     @property
     def is_final(self) -> bool:
@@ -181,7 +180,7 @@ class EntryState:
 
 
 class Scouting:
-    """The graft for the first calls of a function that may run for long: entries and landings in all of its loops.
+    """The graft for the first calls of a function: entries and landings wherever it may break.
 
     slots: one for each of its entries, most of them silent so far. They are its code's: when no frame runs it any more,
     nobody holds them.  exits: where each may land.

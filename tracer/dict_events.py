@@ -172,6 +172,12 @@ def _changes_of_dict(values: dict[str, Any]) -> Iterable[Callable[[], object]]:
     yield lambda: values.__setitem__("first", 1)
 
 
+def _is_told(change: Callable[[], object]) -> bool:
+    before = changes()
+    change()
+    return changes() != before
+
+
 def _all_told() -> bool:
     target, ordered = _Object(), collections.OrderedDict(first=1)
     empty: dict[str, Any] = {}
@@ -187,16 +193,11 @@ def _all_told() -> bool:
     for watched, todo in cases:
         watch([watched], 0)
         try:
-            for change in todo:
-                before = changes()
-                change()
-                if changes() == before:
-                    return False
+            if not all(map(_is_told, todo)):
+                return False
         finally:
             forget([watched], 0)
-        before = changes()
-        watched["later"] = 1
-        if changes() != before:
+        if _is_told(lambda watched=watched: watched.__setitem__("later", 1)):  # type: ignore[misc]
             return False
     return target.__dict__ is values and _class_changes_told()
 
@@ -213,14 +214,9 @@ def _class_changes_told() -> bool:
             lambda: setattr(cls, "__call__", _store), lambda: setattr(cls, "__call__", _changes_of),
             lambda: delattr(cls, "__call__"),
         ]  # fmt: skip
-        for change in todo:
-            before = changes()
-            change()
-            if changes() == before:
-                return False
+        return all(map(_is_told, todo))
     finally:
         forget([watched], 0)
-    return True
 
 
 def _is_available() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.programs.breaking import around, breaks_here, leaves
 from tests.programs.expressions import expression, filled
-from tests.programs.statements import else_block
+from tests.programs.statements import begin_for, else_block
 from tests.programs.writer import Scope
 
 #: The head behind `for`, with `@1` and `@2` for the names that it binds, and their kinds.
@@ -29,13 +29,7 @@ HEADS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def broken_for(scope: Scope) -> None:
-    head, kinds = scope.choices.choose(HEADS)
-    bound = {scope.fresh("i"): kind for kind in kinds}
-    text = filled(head, scope, 1)
-    for number, name in enumerate(bound, 1):
-        text = text.replace(f"@{number}", name)
-    scope.line(f"for {text}:")
-    inner = scope.block(bound, loop=True)
+    inner, bound = begin_for(scope, HEADS)
     turn(inner)
     scope.doubtful.extend(name for name, kind in bound.items() if kind == "int")
     else_block(scope)

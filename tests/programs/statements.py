@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.programs.expressions import expression, filled, leaf
 from tests.programs.writer import TENSORS, Function, Scope
@@ -222,14 +222,20 @@ LOOPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-def for_block(scope: Scope) -> None:
-    head, kinds = scope.choices.choose(LOOPS)
+def begin_for(scope: Scope, heads: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[Scope, dict[str, str]]:
+    """The line of one of these loops; its block, and the names that it binds with their kinds."""
+    head, kinds = scope.choices.choose(heads)
     bound = {scope.fresh("i"): kind for kind in kinds}
     text = filled(head, scope, 1)
     for number, name in enumerate(bound, 1):
         text = text.replace(f"@{number}", name)
     scope.line(f"for {text}:")
-    body(scope.block(bound, loop=True), 3)
+    return scope.block(bound, loop=True), bound
+
+
+def for_block(scope: Scope) -> None:
+    inner, bound = begin_for(scope, LOOPS)
+    body(inner, 3)
     scope.doubtful.extend(name for name, kind in bound.items() if kind == "int")
     else_block(scope)
 

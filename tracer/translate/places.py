@@ -58,20 +58,8 @@ def handlers(decoded: Decoded, index: int) -> list[int]:
 
 def first_enterable(decoded: Decoded, indices: Iterable[int]) -> set[int]:
     """These places, each replaced by the first ones behind it where an entry can stand and a capture can begin."""
-    possible, todo = enterable(decoded), list(indices)
-    seen: set[int] = set()
-    found: set[int] = set()
-    while todo:
-        index = todo.pop()
-        if index in seen:
-            continue
-        seen.add(index)
-        opname = decoded.instructions[index].opname
-        if index in possible and opname not in PASSED:
-            found.add(index)
-        if index not in found or opname == "FOR_ITER":  # a user's iterator may be captured, any other is advanced
-            todo += successors(decoded, index)
-    return found
+    instructions = decoded.instructions
+    return first_among(decoded, indices, {i for i in enterable(decoded) if instructions[i].opname not in PASSED})
 
 
 def first_among(decoded: Decoded, indices: Iterable[int], places: Container[int]) -> set[int]:
@@ -84,6 +72,7 @@ def first_among(decoded: Decoded, indices: Iterable[int], places: Container[int]
         seen.add(index)
         if index in places:
             found.add(index)
+        # A user's iterator may be captured, any other is advanced by the original.
         if index not in found or decoded.instructions[index].opname == "FOR_ITER":
             todo += successors(decoded, index)
     return found
