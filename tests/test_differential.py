@@ -9,6 +9,7 @@ shows how torch.compile does.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,8 @@ def run(text: str, **options: Any) -> None:
         if before is not None:
             os.environ["TORCHGRAFT_STRICT"] = before
         if COMPILER == "tracer":
-            tracer.uninstall()  # not reset(), which arms every function again that was compiled and is not yet freed
+            tracer.uninstall()
+            gc.collect()  # the next install() arms every function again that was compiled and is not yet freed
 
 
 def difference(text: str, **options: Any) -> str | None:
@@ -96,7 +98,11 @@ def run_chunk(chunk: int, examples: int, **options: Any) -> None:
             told = difference(text, **options)
         raise AssertionError(f"{told}\n\nin this program, behind tests/programs/prelude.py:\n\n{text}")
 
-    agree()
+    gc.freeze()  # what is collected behind each program is the program, not all of torch
+    try:
+        agree()
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
