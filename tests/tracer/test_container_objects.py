@@ -279,7 +279,8 @@ def test_signatures_of_functions() -> None:
     def f(g: Any, o: Any, x: Any) -> Any:
         names = inspect.signature(g).parameters
         size = inspect.signature(o.chunk).parameters["size"]
-        return x + len(names), list(names), size.default, [p.name for p in inspect.signature(wrapper).parameters.values()]
+        wrapped = [p.name for p in inspect.signature(wrapper).parameters.values()]
+        return x + len(names), list(names), size.default, wrapped
 
     def other(a: Any, b: Any, c: Any) -> Any:
         return a
