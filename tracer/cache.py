@@ -27,7 +27,7 @@ from rewriter.text import new_slot
 from .config import Options
 from .emit import Compiled
 from .errors import GraphBreak, UserLine
-from .graph.capture import Capture
+from .graph.capture import Capture, Exit
 from .originals import original_code, remember
 
 #: Serves a call that a slot makes: its entry, the slot itself, the arguments.
@@ -150,9 +150,11 @@ class EntryState:
         """Is it one of those that fresh regions are written into?"""
         return slot is self.slot or slot is self.wide()
 
-    def can_run_in(self, slot: FunctionType, landing: int) -> bool:
-        """Can what ends at this landing run in the frame that called this slot?"""
-        return landing in self.wide_exits if slot is self.wide() else slot is self.slot and landing in self.exits
+    def can_run_in(self, slot: FunctionType, exit_: Exit) -> bool:
+        """Can what ends there run in the frame that called this slot?"""
+        if slot is self.wide():
+            return exit_.landing in self.wide_exits
+        return slot is self.slot and exit_.number in self.exits
 
     @property
     def has_work(self) -> bool:

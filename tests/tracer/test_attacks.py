@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import gc
+import os
+import tempfile
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -254,6 +256,43 @@ def test_rebound_local_is_freed_behind_the_region() -> None:
         return b, reference() is None
 
     check(fn, x, calls=5)
+
+
+class Held:
+    """Tells how many there are."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        Held.count += 1
+
+    def __del__(self) -> None:
+        Held.count -= 1
+
+
+def test_what_an_opaque_call_gave_lives_until_the_frame_ends() -> None:
+    """It was let go where the region landed, since nobody reads the local any more: a temporary folder was gone."""
+
+    def fn(a: Any) -> Any:
+        folder = tempfile.TemporaryDirectory()
+        path = os.path.join(folder.name, "x.pt")
+        guard = Held()
+        print(end="")
+        other = eval("Held")()
+        a = a + 1
+        torch.save(a, path)
+        return a + torch.load(path), Held.count
+
+    def generator(a: Any) -> Any:
+        guard = eval("Held")()
+        yield a + 1
+        yield a + Held.count
+
+    check(fn, x, calls=5)
+    compiled = compile_with(generator, backend="eager")
+    for _ in range(4):
+        assert [float(item.sum()) for item in compiled(x)] == [float(item.sum()) for item in generator(x)]
+    assert Held.count == 0
 
 
 # a dict of another class ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import torch
 from rewriter.decode import Decoded
 from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
-from rewriter.region import KEEP, UNBOUND
+from rewriter.region import KEEP, UNBOUND, LandingLayout
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed, forget_frames
 from ..global_state import GlobalState
@@ -30,6 +30,7 @@ from ..torch_private import quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
+from ..values.constants import ConstantValue, is_constant
 from ..values.functions import BoundMethod, FunctionValue, PartialValue
 from ..values.modules import ModuleValue
 from ..values.objects import ObjectValue
@@ -356,7 +357,7 @@ class Attempt:
             outputs=tuple(name for _, name in outputs),
             setup=tuple(out.setup),
             effects=tuple(effects),
-            exit=Exit(mark.index, values, landing_layout(self.decoded, mark.index).locals),
+            exit=Exit(mark.index, values, self._landing(mark.index).locals, self._is_full(mark.index)),
             constants=out.constants,
             graph_break=graph_break,
             can_retry=not graph.mutates_inputs and not graph.uses_rng,
@@ -364,12 +365,12 @@ class Attempt:
         )
 
     def _landing_values(self, out: ExitWriter, index: int) -> tuple[str, ...]:
-        layout = landing_layout(self.decoded, index)
+        layout, full = self._landing(index), self._is_full(index)
         texts = []
         live = self.decoded.live_at(index)
         for name in layout.locals:
             value = self.frame.locals.get(name)
-            if value is not None and name not in live:
+            if value is not None and name not in live and not (full and self._may_be_kept(value)):
                 texts.append(out.hold(KEEP, "KEEP"))
             elif value is not None:
                 texts.append(out.text(value))
@@ -381,6 +382,30 @@ class Attempt:
             if is_object:
                 texts.append(out.text(value))
         return tuple(texts)
+
+    def _landing(self, index: int) -> LandingLayout:
+        return landing_layout(self.decoded, ~index if self._is_full(index) else index)
+
+    def _is_full(self, index: int) -> bool:
+        """Does the frame alone hold an object from outside, in a local that the region bound and nobody reads?
+
+        What an opaque call gave (a temporary folder, a lock's guard) lives until the frame ends. Tensors do not: locals
+        that nobody reads would make every intermediate result one of the graph.
+        """
+        if self.decoded.instructions[index].opname == "RETURN_VALUE":
+            return False
+        dead = self.frame.locals.keys() - self.decoded.live_at(index)
+        return any(self._is_the_frames(name, self.frame.locals[name]) for name in dead)
+
+    def _is_the_frames(self, name: str, value: Value) -> bool:
+        if type(value.source) is not Param or self.at_entry.get(name) is value:
+            return False
+        request = self.request
+        given = dict(zip(request.layout.parameters, request.arguments, strict=True)).get(value.source.name)
+        return not (given is UNBOUND or isinstance(given, (torch.Tensor, type)) or is_constant(given))
+
+    def _may_be_kept(self, value: Value) -> bool:
+        return type(value.source) is Param or isinstance(value, ConstantValue)
 
     def _state_effects(self, out: ExitWriter, graph: FxCapture) -> list[str]:
         """Torch's state that the captured code changed and that outlives the region."""
