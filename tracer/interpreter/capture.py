@@ -25,16 +25,16 @@ from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Guard, Kind
-from ..sources import Call, Param
-from ..torch_private import quiet_fake_tensors, set_grad_enabled
+from ..sources import Attr, Call, Param
+from ..torch_private import no_saved_tensor_hooks, quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
 from ..values.constants import ConstantValue, is_constant
-from ..values.functions import BoundMethod, FunctionValue, PartialValue
+from ..values.functions import BoundMethod, FunctionValue, PartialValue, is_torchs_own
 from ..values.modules import ModuleValue
 from ..values.objects import ObjectValue
-from ..values.private import private_text
+from ..values.private import has_own_copy, private_text
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
@@ -69,7 +69,7 @@ def capture(request: Request) -> Capture:
     refusal = state.refusal()
     if refusal is not None:
         raise GraphBreak("torch mode is active", refusal)
-    with quiet_fake_tensors():
+    with quiet_fake_tensors(), no_saved_tensor_hooks():
         return _capture(request, state)
 
 
@@ -181,6 +181,8 @@ class Attempt:
                 self.loops.arrive(instruction.index, ctx.graph.node_count)
                 if self.crossed is None and catching_handler(self.decoded, instruction.index) != self.protected:
                     self.crossed = instruction.index
+                    if self._may_as_well_begin_here(mark):
+                        return self._land(mark, None)
             try:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
@@ -205,6 +207,15 @@ class Attempt:
         graph_break = GraphBreak("exception leaves the function", what)
         graph_break.stack = self.ctx.user_stack()
         return graph_break
+
+    def _may_as_well_begin_here(self, mark: Mark) -> bool:
+        """Nothing was captured in front of this `try`: then what interrupts the graph is raised within it.
+
+        A graph that raises an Exception is run again by the original bytecode; an interrupt, or what a handler of a
+        signal raises, is not, and comes from the entry.
+        """
+        entered = catching_handler(self.decoded, self.crossed or 0) is not None
+        return entered and not self.ctx.graph.node_count and mark is not self.first and not self.request.fullgraph
 
     def _has_left(self, index: int) -> bool:
         """Has the handler been left in which the region began? It can land inside of it only."""
@@ -298,6 +309,7 @@ class Attempt:
             return None
         value = self.ctx.real(value)
         if isinstance(value, FunctionValue):
+            self._pin(value)
             return CalleeValue(value)
         if isinstance(value, BoundMethod):
             function = self._private(value.function)
@@ -313,6 +325,16 @@ class Attempt:
             method = value.special(self.ctx, "__call__")
             return None if method is None else self._private(method)
         return None
+
+    def _pin(self, function: FunctionValue) -> None:
+        """A private copy has the code and the defaults that the function has now."""
+        real, source = function.function, function.source
+        if real is None or source is None or is_torchs_own(real):
+            return
+        self.ctx.guard(Kind.CODE, source, function.code)
+        if has_own_copy(function):
+            for name in ("__defaults__", "__kwdefaults__"):
+                self.ctx.guard(Kind.IS, Attr(source, name), getattr(real, name))
 
     def _finish(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
         try:
