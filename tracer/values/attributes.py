@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,10 +28,17 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
-#: what reads, sets and deletes attributes the usual way
-GENERIC_GETATTRIBUTE = frozenset([object.__getattribute__, BaseException.__getattribute__])
-GENERIC_SETATTR = frozenset([object.__setattr__, BaseException.__setattr__])
-GENERIC_DELATTR = frozenset([object.__delattr__, BaseException.__delattr__])
+_ROOTS = (object, BaseException, dict, OrderedDict, defaultdict, list, tuple)
+#: what reads, sets and deletes attributes the usual way: classes written in C have slots of their own for it
+GENERIC_GETATTRIBUTE = frozenset(cls.__getattribute__ for cls in _ROOTS)
+GENERIC_SETATTR = frozenset(cls.__setattr__ for cls in _ROOTS)
+GENERIC_DELATTR = frozenset(cls.__delattr__ for cls in _ROOTS)
+#: by such a slot: that of `object`, which does the same
+GENERIC_ATTRIBUTES: dict[Any, Any] = {
+    **dict.fromkeys(GENERIC_GETATTRIBUTE, object.__getattribute__),
+    **dict.fromkeys(GENERIC_SETATTR, object.__setattr__),
+    **dict.fromkeys(GENERIC_DELATTR, object.__delattr__),
+}
 
 
 class DeletedValue(Value):

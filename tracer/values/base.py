@@ -34,6 +34,8 @@ class Value:
     kind: ClassVar[str] = "object"
     #: the program can tell two of these apart by `is`: the same object, found twice, is one value (and a guard says so)
     has_identity: ClassVar[bool] = False
+    #: the instance of a user's subclass whose builtin part this is
+    outer: Value | None = None
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -66,6 +68,10 @@ class Value:
     def is_same(self, ctx: Context, other: Value) -> bool:
         """`self is other`. `other` is realised and another value object."""
         return False
+
+    def builtin_part(self) -> Value:
+        """The builtin container that C code finds here: the object itself but for instances of subclasses."""
+        return self
 
     # attributes and items -------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
@@ -131,6 +137,10 @@ class Value:
             ctx.spend(1)
         return items
 
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """The items of a mapping, as `dict.update` and `**` take them; None for what is no mapping."""
+        return None
+
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         """Begin a `with` block: (what `as` binds, the exit function)."""
         exit_function = self.getattr(ctx, "__exit__")
@@ -181,7 +191,7 @@ def _forward(name: str) -> Callable[..., Any]:
 
 for _name in (
     "python_type as_python truth key is_same getattr setattr delattr getitem setitem delitem contains length binary "
-    "reflected unary compare call call_method iterate next unpack enter"
+    "reflected unary compare call call_method iterate next unpack enter pairs"
 ).split():
     setattr(Lazy, _name, _forward(_name))
 

@@ -180,6 +180,7 @@ class MappingValue(MethodsByName, Mutable):
         ctx.raise_(TypeError(f"unhashable type: {self.python_type(ctx).__name__!r}"))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        other = other.builtin_part()
         if op not in ("==", "!=") or not isinstance(other, MappingValue):
             return None
         return constant(self._equals(ctx, other) == (op == "=="))
@@ -191,6 +192,7 @@ class MappingValue(MethodsByName, Mutable):
         return all(key in theirs and equal(ctx, entry.item, theirs[key].item) for key, entry in mine.items())
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        other = other.builtin_part()
         if op != "|" or not isinstance(other, MappingValue):
             return None
         return self.joined(ctx, self, other)
@@ -335,14 +337,45 @@ class DictValue(MappingValue):
     def effects(self, out: ExitWriter) -> Iterable[str]:
         target = out.text(self)
         if self.base is None:
-            yield from _difference(target, self.original, self.content, out)
+            yield from self._difference(out, target)
             return
         for entry in self.content.values():
             key = out.text(entry.key)
             if entry.item is None or entry.fresh:
-                yield f"del {target}[{key}]"
+                yield self.delete_text(out, target, key)
             if entry.item is not None:
-                yield f"{target}[{key}] = {out.text(entry.item)}"
+                yield self.set_text(out, target, key, out.text(entry.item))
+
+    def _difference(self, out: ExitWriter, target: str) -> Iterable[str]:
+        """Statements that turn the original into the content: what keeps its place is only set anew where it changed."""
+        original, kept = self.original, self._kept()
+        if original and not kept:
+            yield self.clear_text(out, target)
+        else:
+            gone = [entry for key, entry in original.items() if key not in kept]
+            yield from [self.delete_text(out, target, out.text(entry.key)) for entry in gone]
+        for key, entry in self.content.items():
+            if key not in kept or entry.item is not original[key].item:
+                yield self.set_text(out, target, out.text(entry.key), out.text(entry.item))
+
+    def _kept(self) -> Entries:
+        """The items at the beginning that stand where they stood."""
+        kept: Entries = {}
+        left = iter(self.original)
+        for key, entry in self.content.items():
+            if key not in self.original or self.original[key].key is not entry.key or key not in left:
+                break
+            kept[key] = entry
+        return kept
+
+    def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
+        return f"{target}[{key}] = {item}"
+
+    def delete_text(self, out: ExitWriter, target: str, key: str) -> str:
+        return f"del {target}[{key}]"
+
+    def clear_text(self, out: ExitWriter, target: str) -> str:
+        return f"{target}.clear()"
 
 
 def _overlaid(original: Entries, overlay: Entries) -> Entries:
@@ -357,23 +390,6 @@ def _overlaid(original: Entries, overlay: Entries) -> Entries:
         else:
             content[key] = content[key]._replace(item=entry.item)
     return content
-
-
-def _difference(target: str, original: Entries, content: Entries, out: ExitWriter) -> Iterable[str]:
-    """Statements that turn the original into the content: what keeps its place is only set anew where it changed."""
-    kept: Entries = {}
-    left = iter(original)
-    for key, entry in content.items():
-        if key not in original or original[key].key is not entry.key or key not in left:
-            break
-        kept[key] = entry
-    if original and not kept:
-        yield f"{target}.clear()"
-    else:
-        yield from [f"del {target}[{out.text(entry.key)}]" for key, entry in original.items() if key not in kept]
-    for key, entry in content.items():
-        if key not in kept or entry.item is not original[key].item:
-            yield f"{target}[{out.text(entry.key)}] = {out.text(entry.item)}"
 
 
 class MappingProxyValue(MappingValue):
@@ -409,10 +425,11 @@ def new_dict(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> DictValue:
 def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     """The items of `**value` in a call."""
     real = ctx.real(value)
-    if not isinstance(real, MappingValue):
+    pairs = real.pairs(ctx)
+    if pairs is None:
         real.refuse("operation is not supported", "** in a call")
     items = {}
-    for key, item in real.pairs(ctx):
+    for key, item in pairs:
         name = ctx.real(key).as_python(ctx)
         if type(name) is not str:
             real.refuse("Python raises or warns here", "** in a call with keys that are no strings")
@@ -420,15 +437,15 @@ def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     return items
 
 
-def update(ctx: Context, target: DictValue, other: Value) -> None:
+def update(ctx: Context, target: Value, other: Value) -> None:
     """`target.update(other)`: from a mapping, or from pairs."""
     real = ctx.real(other)
-    if isinstance(real, MappingValue):
-        for key, item in real.pairs(ctx):
+    pairs = real.pairs(ctx)
+    if pairs is not None:
+        for key, item in pairs:
             target.setitem(ctx, key, item)
         return
     if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
-        # an object with a `keys` method would be asked for its keys
         real.refuse("operation is not supported", "update() of a dict")
     for pair in each(ctx, real):
         parts = ctx.real(pair).unpack(ctx)

@@ -21,6 +21,7 @@ from .base import Raised, Value, wraps, wraps_object
 from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
 from .functions import FunctionValue
+from .iterators import ItemsByIndex
 from .lookup import class_attribute, class_object, find, layout_root, special
 from .operations import equal
 
@@ -116,9 +117,21 @@ class ObjectValue(ObjectAttributes):
     def iterate(self, ctx: Context) -> Value:
         if self.special(ctx, "__iter__") is not None:
             return self.call_special(ctx, "__iter__")
-        if self.special(ctx, "__getitem__") is not None:
-            self.refuse("operation is not supported", "iteration by __getitem__", "give the class an __iter__")
+        absent = class_attribute(ctx, self.cls, "__iter__") is MISSING
+        if absent and self.special(ctx, "__getitem__") is not None:
+            return ctx.born(ItemsByIndex(self, 0, 1))
         ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not iterable"))
+
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """An object that has `keys` is a mapping: its keys are asked for, and each item by indexing."""
+        try:
+            keys = self.getattr(ctx, "keys")
+        except Raised as raised:
+            if issubclass(raised.value.python_type(ctx), AttributeError):
+                return None
+            raise
+        found = ctx.real(ctx.real(keys).call(ctx, [], {})).unpack(ctx)
+        return [(key, self.getitem(ctx, key)) for key in found]
 
     def next(self, ctx: Context) -> Value | None:
         try:

@@ -192,10 +192,16 @@ class ListValue(SequenceValue, Mutable):
         elif self.content[: len(self.original)] == self.original:
             added = self.content[len(self.original) :]
         else:
-            return [f"{target}[:] = [{', '.join(out.text(item) for item in self.content)}]"]
-        if len(added) == 1:
+            return [self.replace_text(out, target, f"[{', '.join(out.text(item) for item in self.content)}]")]
+        if len(added) == 1 and self.outer is None:
             return [f"{target}.append({out.text(added[0])})"]
-        return [f"{target}.extend([{', '.join(out.text(item) for item in added)}])"] if added else []
+        return [self.extend_text(out, target, f"[{', '.join(out.text(i) for i in added)}]")] if added else []
+
+    def extend_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{target}.extend({items})"
+
+    def replace_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{target}[:] = {items}"
 
 
 class _Key:

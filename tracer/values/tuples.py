@@ -72,6 +72,7 @@ class SequenceValue(MethodsByName):
         return any(equal(ctx, candidate, item) for candidate in self.items(ctx))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        other = other.builtin_part()
         if not isinstance(other, SequenceValue) or self.builtin is not other.builtin:
             return None
         mine, others = self.items(ctx), other.items(ctx)
@@ -83,6 +84,7 @@ class SequenceValue(MethodsByName):
         return compare(ctx, op, constant(len(mine)), constant(len(others)))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        other = other.builtin_part()
         if op == "+" and isinstance(other, SequenceValue) and self.builtin is other.builtin:
             return self.like(ctx, self.items(ctx) + other.items(ctx))
         if op == "*" and is_int(other):
@@ -236,7 +238,8 @@ class SequenceIterator(IteratorValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         sequence = self.sequence
-        fresh = f"{out.hold(iter)}({out.text(sequence)})"
+        begin = iter if sequence.outer is None else sequence.builtin.__iter__  # type: ignore[attr-defined]
+        fresh = f"{out.hold(begin)}({out.text(sequence)})"
         if self.content == 0:
             return fresh
         if isinstance(sequence, SequenceValue) and sequence.is_changed():
