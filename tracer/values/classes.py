@@ -29,6 +29,7 @@ from .lookup import (
     overrides_reading,
     special,
 )
+from .mappings import MappingProxyValue, entries_of
 from .objects import new_object
 from .sequences import TupleValue
 
@@ -84,8 +85,11 @@ class ClassValue(Value):
 
     # attributes -----------------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
-        if isinstance(self.cls, enum.EnumType) and name in self.cls.__members__:
-            return member_value(self.cls.__members__[name])
+        if isinstance(self.cls, enum.EnumType):
+            if name in self.cls.__members__:
+                return member_value(self.cls.__members__[name])
+            if name == "__members__" and find(type(self.cls), name) is find(enum.EnumType, name):
+                return ctx.born(MembersValue(ctx, self.cls))
         meta = type(self.cls)
         if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
             self.refuse("attribute cannot be read", f".{name}")
@@ -127,33 +131,47 @@ class ClassValue(Value):
             raise GraphBreak("custom autograd function is called", self.cls.__qualname__)
         raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
 
-    # items of enumerations ------------------------------------------------------------------------------------------
+    # items: of enumerations, and by metaclasses -----------------------------------------------------------------------
     def _members(self) -> Any:
         """The enumeration, if its class does nothing of its own at iterating and indexing."""
         plain = all(find(type(self.cls), n) is find(enum.EnumType, n) for n in ("__iter__", "__getitem__", "__len__"))
         return self.cls if isinstance(self.cls, enum.EnumType) and plain else None
 
+    def _of_meta(self, ctx: Context, name: str) -> Value:
+        """A special method of the metaclass."""
+        method = special(ctx, self, type(self.cls), name)
+        if method is None:
+            self.refuse("Python raises or warns here", f"{name}()")
+        return method
+
     def getitem(self, ctx: Context, key: Value) -> Value:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "indexing")
-        return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+        if (members := self._members()) is not None:
+            return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+        method = special(ctx, self, type(self.cls), "__getitem__")
+        if method is None:
+            method = ctx.real(self.getattr(ctx, "__class_getitem__"))
+        return method.call(ctx, [key], {})
 
     def unpack(self, ctx: Context) -> list[Value]:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "iteration")
-        return [member_value(member) for member in members]
+        if (members := self._members()) is not None:
+            return [member_value(member) for member in members]
+        return super().unpack(ctx)
 
     def iterate(self, ctx: Context) -> Value:
-        return TupleValue(self.unpack(ctx)).iterate(ctx)
+        if self._members() is not None:
+            return TupleValue(self.unpack(ctx)).iterate(ctx)
+        return self._of_meta(ctx, "__iter__").call(ctx, [], {})
 
     def length(self, ctx: Context) -> Value:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "len()")
-        return constant(len(members))
+        if (members := self._members()) is not None:
+            return constant(len(members))
+        return self._of_meta(ctx, "__len__").call(ctx, [], {})
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         item = ctx.real(item)
-        if self._members() is None or not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
+        if self._members() is None:
+            return ctx.real(self._of_meta(ctx, "__contains__").call(ctx, [item], {})).truth(ctx)
+        if not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
             self.refuse("operation is not supported", "`in`")
         return isinstance(item.value, self.cls)
 
@@ -179,14 +197,16 @@ class ClassValue(Value):
             return instantiate(ctx, self, args, kwargs)
         if isinstance(self.cls, enum.EnumType) and meta_call is enum.EnumType.__call__:
             return self._look_up(ctx, args, kwargs)
-        if type(meta_call) is types.FunctionType:
-            return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, [self, *args], kwargs)
+        if type(meta_call) is types.FunctionType or meta_call is dict:  # that of a TypedDict is dict
+            args = args if meta_call is dict else [self, *args]
+            return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, args, kwargs)
         self.refuse("object is made by C code")
 
     def _look_up(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """`Color(3)`"""
         cls: Any = self.cls
-        user_code = [n for n in ("_missing_", "__new__") if find(cls, n) is not find(enum.Enum, n)]
+        missing = getattr(find(cls, "_missing_"), "__func__", None)
+        user_code = getattr(missing, "__module__", None) != "enum"
         value = ctx.real(args[0]).as_python(ctx) if len(args) == 1 and not kwargs else MISSING
         if value is MISSING or not cls.__members__ or (user_code and value not in cls._value2member_map_):
             self.refuse("operation is not supported", "call")
@@ -194,6 +214,19 @@ class ClassValue(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.hold(self.cls)
+
+
+class MembersValue(MappingProxyValue):
+    """`__members__` of an enumeration."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, ctx: Context, cls: type[enum.Enum]) -> None:
+        super().__init__(entries_of(ctx, [(constant(n), member_value(m)) for n, m in cls.__members__.items()]))
+        self.cls = cls
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.hold(self.cls)}.__members__"
 
 
 def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:

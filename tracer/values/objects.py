@@ -21,6 +21,7 @@ from .base import Raised, Value, wraps, wraps_object
 from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
 from .functions import FunctionValue
+from .hashing import UserKey
 from .iterators import ItemsByIndex
 from .lookup import class_attribute, class_object, find, layout_root, special
 from .operations import equal
@@ -180,13 +181,25 @@ class ObjectValue(ObjectAttributes):
         return self._asked(ctx, COMPARE_NAMES[op], other)
 
     def key(self, ctx: Context) -> object:
-        if class_attribute(ctx, self.cls, "__hash__") is None:
+        hasher, compares = (class_attribute(ctx, self.cls, name) for name in ("__hash__", "__eq__"))
+        if hasher is None:
             ctx.raise_(TypeError(f"unhashable type: {self.cls.__name__!r}"))
-        if class_attribute(ctx, self.cls, "__hash__") is not object.__hash__:
+        if hasher is object.__hash__ and compares is object.__eq__:
+            return self
+        if type(hasher) is not FunctionType:
             self.refuse("key is not supported")
-        if class_attribute(ctx, self.cls, "__eq__") is not object.__eq__:
-            self.refuse("key is not supported")
-        return self
+        return UserKey(ctx, self, self._hash(ctx))
+
+    def _hash(self, ctx: Context) -> int:
+        """What the user's `__hash__` gives. The region will ask it again, so it may not change anything."""
+        before = [(value, value.content) for value in ctx.changed.values()]
+        result = self.call_special(ctx, "__hash__")
+        if [(value, value.content) for value in ctx.changed.values()] != before:
+            self.refuse("key is not supported", "__hash__(), which changes something,")
+        number = result.as_python(ctx) if isinstance(result, ConstantValue) else None
+        if not isinstance(number, int):
+            self.refuse("special method gives an unusual result", "__hash__()")
+        return hash(number)
 
     # methods of object that are written in C ------------------------------------------------------------------------
     def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -380,8 +393,8 @@ def check_creation(ctx: Context, cls: type, root: type) -> None:
         raise GraphBreak("object is made by C code", cls.__qualname__)
     if class_attribute(ctx, cls, "__del__") is not MISSING:
         raise GraphBreak("object has a finalizer", cls.__qualname__)
-    if type_flags(cls) & _ABSTRACT:
-        raise GraphBreak("Python raises or warns here", f"{cls.__qualname__} is abstract")
+    if root is object and type_flags(cls) & _ABSTRACT:
+        call_pure(ctx, object.__new__, cls)  # raises before anything is made
 
 
 @wraps(object, family=True)
