@@ -166,6 +166,11 @@ BREAKS: dict[str, Row] = {
         "inside of it is its own business: the break is at the call.",
         "leave it: the code around it is compiled",
     ),
+    "cached function is called anew": Row(
+        "functools.lru_cache with a bound, or with an object as an argument: only its own code can fill the cache. A "
+        "call that is found there is captured.",
+        "leave it: later calls with the same arguments are captured; or use functools.cache with plain arguments",
+    ),
     "builtin function is given an object": Row(
         "A function written in C is given an object of the user's, whose methods it could call.",
         "give it numbers, strings and containers of these, or call a method of the object",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -128,7 +129,10 @@ class ConstantValue(Value):
         self.refuse("attribute cannot be read", f".{name}")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, key))
+        index = ctx.real(key)
+        if hasattr(index, "special"):
+            index = index.call_method(ctx, "__index__", [], {})
+        return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, index))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         return call_pure(ctx, operator.contains, self.as_python(ctx), plain(ctx, item))
@@ -299,7 +303,7 @@ def _is_plain(obj: Any) -> bool:
         return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
     if isinstance(obj, enum.Enum):
         return all(_is_not_of_the_user(getattr(type(obj), name)) for name in ("__str__", "__repr__", "__format__"))
-    return is_constant(obj)
+    return is_constant(obj) or isinstance(obj, (re.Pattern, re.Match))
 
 
 def _is_not_of_the_user(method: Any) -> bool:

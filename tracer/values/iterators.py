@@ -20,6 +20,7 @@ from .builtin_registry import builtin
 from .constants import ConstantValue, constant
 from .deques import DequeIterator, DequeValue
 from .functions import FunctionValue
+from .generators import raise_end
 from .lookup import class_attribute
 from .mappings import MappingValue
 from .operations import binary, equal
@@ -329,10 +330,7 @@ def next_(ctx: Context, iterator: Value, default: Value | None = None, /) -> Val
         return item
     if default is not None:
         return default
-    result = ctx.real(result)
-    if isinstance(result, ConstantValue):
-        ctx.raise_(StopIteration() if result.value is None else StopIteration(result.as_python(ctx)))
-    raise GraphBreak("Python raises or warns here", f"StopIteration with {result}")
+    raise_end(ctx, result)
 
 
 @builtin(enumerate)

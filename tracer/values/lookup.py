@@ -27,6 +27,8 @@ _HEAP_TYPE = 1 << 9
 #: methods and slots written in C
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
+#: classes written in C whose instances become methods as functions do
+BOUND_LIKE_FUNCTIONS: set[type] = set()
 #: objects that a region may hold for ever and that are the same wherever they are found
 _HOLDABLE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, *C_METHODS, *_C_DATA)
 
@@ -95,6 +97,8 @@ def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: t
         return _get_property(ctx, raw, name, receiver, cls)
     if kind in C_METHODS:
         return CMethod(raw, receiver)
+    if kind in BOUND_LIKE_FUNCTIONS:
+        return BoundMethod(ctx.wrap(raw, ctx.hold(raw)), receiver)
     if kind in _C_DATA:
         return c_attribute(ctx, raw, name, receiver)
     if kind is functools.cached_property:
@@ -114,7 +118,7 @@ def get_from_class(ctx: Context, raw: Any, name: str, cls: type, owner: Value | 
         return _get_from_wrapper(ctx, raw, name, owner or class_object(ctx, cls))
     if kind is types.ClassMethodDescriptorType:
         return CMethod(raw, owner or class_object(ctx, cls))
-    if kind is property or kind in C_METHODS or kind in _C_DATA or kind is functools.cached_property:
+    if kind is property or kind in (*C_METHODS, *_C_DATA, *BOUND_LIKE_FUNCTIONS) or kind is functools.cached_property:
         return ctx.wrap(raw, ctx.hold(raw))
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:

@@ -199,6 +199,8 @@ class ObjectValue(ObjectAttributes):
         number = result.as_python(ctx) if isinstance(result, ConstantValue) else None
         if not isinstance(number, int):
             self.refuse("special method gives an unusual result", "__hash__()")
+        if -(1 << 63) <= number < 1 << 63:
+            return -2 if number == -1 else int(number)
         return hash(number)
 
     # methods of object that are written in C ------------------------------------------------------------------------

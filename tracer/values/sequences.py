@@ -10,7 +10,8 @@ from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Index, Item, Source
 from .base import Mutable, Raised, Value, wraps
-from .constants import PYTHON_RESULTS, ConstantValue, constant, length_of
+from .builtin_methods import BuiltinMethod
+from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, length_of, plain
 from .operations import as_index, compare, equal
 from .tensors import to_graph
 from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int
@@ -258,9 +259,14 @@ class SliceValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         names = ("start", "stop", "step")
+        if name == "indices":
+            return BuiltinMethod(self, name)
         if name not in names:
             self.refuse("attribute cannot be read", f".{name}")
         return self.parts[names.index(name)]
+
+    def method_indices(self, ctx: Context, length: Value) -> Value:
+        return call_pure(ctx, slice.indices, plain(ctx, self), plain(ctx, length))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, SliceValue):
