@@ -1,4 +1,7 @@
-"""Functions and calls as people write them: each program is one graph, and does what plain Python does."""
+"""Functions and calls as people write them: each program is one graph, and does what plain Python does.
+
+PYTEST_DONT_REWRITE: the programs' own assert statements must stay as they are written.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ import operator
 import re
 import string
 import textwrap
-from typing import Any
+import types
 
 import torch
 
+import tracer
 from tests.tracer.python_programs import Programs
 
 programs = Programs()
@@ -33,7 +37,8 @@ def positional_only(a, b=2, /, c=3, *, d=4, **kwargs):
 @whole((X, {"e": 1}), (X, {"e": 2, "f": 3}), (X, {}))
 def all_kinds_of_arguments(x, more):
     args = (x, 2)
-    return (positional_only(x), positional_only(*args), positional_only(*args, 5, d=1, **more), positional_only(x, 1, c=2),
+    return (positional_only(x), positional_only(*args), positional_only(*args, 5, d=1, **more), positional_only(x,
+        1, c=2),
             (lambda *a, k=1, **kw: (len(a), k, kw))(1, 2, z=3))
 
 
@@ -51,8 +56,6 @@ def with_defaults(x, scale=2, shift=[0]):
 
 
 def test_defaults_are_guarded() -> None:
-    import tracer
-
     tracer.install()
 
     def f(x):
@@ -166,7 +169,8 @@ def partials(x, n):
     add = functools.partial(torch.add, x, alpha=n)
     power = functools.partial(pow, 2)
     nested = functools.partial(functools.partial(operator.sub, 10), 3)
-    return add(x), power(n), nested(), add.func is torch.add, add.keywords, list(map(functools.partial(operator.mul, n), [1, 2]))
+    return (add(x), power(n), nested(), add.func is torch.add, add.keywords,
+        list(map(functools.partial(operator.mul, n), [1, 2])))
 
 
 @functools.singledispatch
@@ -221,7 +225,8 @@ class MoreOps(Ops):
 @whole((MoreOps(), X))
 def kinds_of_methods(o, x):
     bound = o.method
-    return (o.double(x), Ops.double(x), o.scaled(x), MoreOps.scaled(x), Ops.scaled(x), bound(x), Ops.method(o, x), o.weights * x,
+    return (o.double(x), Ops.double(x), o.scaled(x), MoreOps.scaled(x), Ops.scaled(x), bound(x), Ops.method(o, x),
+        o.weights * x,
             o.weights is o.weights, o.twice(x), bound == o.method, getattr(o, "method")(x), bound.__self__ is o)
 
 
@@ -261,7 +266,8 @@ def generators(x, n):
     return (sum(a * b for a, b in pairs(items)), any(i > 2 for i in range(n)), all(i < 3 for i in range(n)),
             tuple(i for i in range(n)), dict((str(i), i) for i in range(n)), ",".join(str(i) for i in range(n)),
             set(i % 2 for i in range(n)), max((i for i in range(n)), default=0), sorted(-i for i in range(n)),
-            list(delegating(range(n)))[-1], [*(i for i in range(n))], next(i for i in range(n) if i), len([*pairs(items)]),
+            list(delegating(range(n)))[-1], [*(i for i in range(n))], next(i for i in range(n) if i),
+            len([*pairs(items)]),
             list(zip((i for i in range(3)), pairs(items))), min(-i for i in range(n)))
 
 
@@ -289,27 +295,36 @@ def comprehensions(x, n):
     flat = [v for row in grid for v in row if v]
     table = {k: v for k, v in zip("abc", range(n))}
     unique = {v % 2 for v in flat}
-    return x * sum(flat), grid, table, unique, {**table, "d": x}, [y := 5, y**2], [i for i in range(3) if (j := i * 2) > 1], j
+    return (x * sum(flat), grid, table, unique, {**table, "d": x}, [y := 5, y**2],
+        [i for i in range(3) if (j := i * 2) > 1], j)
 
 
 # builtins -----------------------------------------------------------------------------------------------------------
 @whole(([3, 1, 2], X), ([3, 1, 2, 5], X), ([9, 3, 1], X))
 def reductions(values, x):
     words = ["bb", "a", "ccc"]
-    return (x * max(values), min(values, key=lambda v: -v), max(words, key=len), min([], default=None), max(3, 1, key=lambda v: -v),
-            sum(values, start=1), sum([[1], [2]], []), any(v > 8 for v in values), all(values), sorted(values, reverse=True),
+    return (x * max(values), min(values, key=lambda v: -v), max(words, key=len), min([], default=None), max(3, 1,
+        key=lambda v: -v),
+            sum(values, start=1), sum([[1], [2]], []), any(v > 8 for v in values), all(values), sorted(values,
+            reverse=True),
             sorted(words, key=len), sorted([(2, "a"), (1, "b")]), sorted(words, key=str.lower, reverse=True),
             sorted({"b": 1, "a": 2}.items(), key=operator.itemgetter(1)), sum(float(v) for v in values),
-            max(zip(values, words)), list(reversed(values)), divmod(values[0], 2), round(2.5), round(2.675, 2), abs(-3), pow(2, 3, 5))
+            max(zip(values, words)), list(reversed(values)), divmod(values[0], 2), round(2.5), round(2.675, 2),
+            abs(-3), pow(2, 3, 5))
 
 
 @whole(([1, 2, 3], X), ([4, 5, 6], X))
 def iteration_tools(values, x):
-    return (x + values[0], list(enumerate(values, 1)), list(zip(values, "abc", strict=True)), list(map(lambda a, b: a + b, values, values)),
-            list(filter(None, [0, 1, 2])), list(range(10, 0, -3)), [*iter(values)], list(itertools.chain(values, [0])),
-            list(itertools.islice(itertools.count(2, 3), 4)), list(itertools.accumulate(values)), list(itertools.pairwise(values)),
-            [(k, list(g)) for k, g in itertools.groupby([1, 1, 2], key=lambda v: v)], list(itertools.product([0, 1], repeat=2)),
-            list(itertools.combinations(values, 2)), list(itertools.permutations(values, 2))[:3], list(itertools.zip_longest(values, [1])),
+    return (x + values[0], list(enumerate(values, 1)), list(zip(values, "abc", strict=True)), list(map(lambda a,
+        b: a + b, values, values)),
+            list(filter(None, [0, 1, 2])), list(range(10, 0, -3)), [*iter(values)], list(itertools.chain(values,
+            [0])),
+            list(itertools.islice(itertools.count(2, 3), 4)), list(itertools.accumulate(values)),
+            list(itertools.pairwise(values)),
+            [(k, list(g)) for k, g in itertools.groupby([1, 1, 2], key=lambda v: v)], list(itertools.product([0,
+            1], repeat=2)),
+            list(itertools.combinations(values, 2)), list(itertools.permutations(values, 2))[:3],
+            list(itertools.zip_longest(values, [1])),
             list(itertools.starmap(operator.add, [(1, 2)])), list(itertools.takewhile(lambda v: v < 3, values)),
             list(itertools.repeat(1, 2)), [next(c) for c in [itertools.cycle([1, 2])] for _ in range(3)],
             list(itertools.filterfalse(lambda v: v % 2, values)), list(itertools.compress(values, [1, 0, 1])),
@@ -331,30 +346,40 @@ def heaps(values, x):
     heapq.heapify(heap)
     heapq.heappush(heap, 4)
     smallest = heapq.heappop(heap)
-    return x + smallest, heap, heapq.nlargest(2, values), heapq.nsmallest(2, values, key=lambda v: -v), heapq.heappushpop(heap, 1)
+    return (x + smallest, heap, heapq.nlargest(2, values), heapq.nsmallest(2, values, key=lambda v: -v),
+        heapq.heappushpop(heap, 1))
 
 
 @whole((X, 3), (X, 4))
 def operators(x, n):
-    return (operator.add(x, n), operator.itemgetter(0, 1)([5, 6]), operator.attrgetter("shape")(x), operator.methodcaller("sum")(x),
-            operator.matmul(x, x.T), operator.neg(n), operator.truth([n]), operator.lt(n, 4), operator.index(n), operator.contains([n], n),
-            operator.iadd([1], [2]), operator.is_(n, None), operator.getitem([1, 2], 0), operator.xor(n, 1), operator.concat([1], [2]),
+    return (operator.add(x, n), operator.itemgetter(0, 1)([5, 6]), operator.attrgetter("shape")(x),
+        operator.methodcaller("sum")(x),
+            operator.matmul(x, x.T), operator.neg(n), operator.truth([n]), operator.lt(n, 4), operator.index(n),
+            operator.contains([n], n),
+            operator.iadd([1], [2]), operator.is_(n, None), operator.getitem([1, 2], 0), operator.xor(n, 1),
+            operator.concat([1], [2]),
             operator.countOf([1, 1], 1), operator.not_(n), operator.attrgetter("T.ndim")(x))
 
 
 @whole(("Hello World", X), ("abc def", X), ("Hello World", X + 1))
 def strings(s, x):
-    return (x + len(s), s.upper(), s.lower().split(), s.replace("o", "0"), s[::-1], s.startswith(("He", "ab")), s.find("o"), s.partition(" "),
-            s.title(), s.center(20, "*"), s.zfill(15), s.encode(), s.isalpha(), "-".join(s.split()), f"{s!r:>20}", f"{x.shape[0]:03d}",
-            "%s-%d" % (s, 3), "{0}{a}".format(s, a=1), s.count("l"), s * 2, "H" in s, s.strip("Hd"), s.translate(str.maketrans("o", "0")),
-            s.casefold(), s.rsplit(maxsplit=1), s.splitlines(), s.removeprefix("He"), s.expandtabs(), s.swapcase(), s.isidentifier(),
-            "a{:.2f}b{:>5}".format(math.pi, "x"), s.format_map({}), ord(s[0]), chr(97), ascii("é"), s.index("e") if "e" in s else -1,
+    return (x + len(s), s.upper(), s.lower().split(), s.replace("o", "0"), s[::-1], s.startswith(("He", "ab")),
+        s.find("o"), s.partition(" "),
+            s.title(), s.center(20, "*"), s.zfill(15), s.encode(), s.isalpha(), "-".join(s.split()), f"{s!r:>20}",
+            f"{x.shape[0]:03d}",
+            "%s-%d" % (s, 3), "{0}{a}".format(s, a=1), s.count("l"), s * 2, "H" in s, s.strip("Hd"),
+            s.translate(str.maketrans("o", "0")),
+            s.casefold(), s.rsplit(maxsplit=1), s.splitlines(), s.removeprefix("He"), s.expandtabs(), s.swapcase(),
+            s.isidentifier(),
+            "a{:.2f}b{:>5}".format(math.pi, "x"), s.format_map({}), ord(s[0]), chr(97), ascii("é"),
+            s.index("e") if "e" in s else -1,
             string.ascii_letters[:3], textwrap.dedent("  a"))
 
 
 @whole((b"abc", X), (b"abcd", X))
 def byte_strings(b, x):
-    return x + len(b), b.decode(), b[0], b[1:], b.hex(), b + b"x", b.startswith(b"a"), bytes([1, 2]), list(b), b"%d" % 3, int.from_bytes(b, "big"), (5).to_bytes(2, "little"), b.split(b"b")
+    return (x + len(b), b.decode(), b[0], b[1:], b.hex(), b + b"x", b.startswith(b"a"), bytes([1, 2]), list(b),
+        b"%d" % 3, int.from_bytes(b, "big"), (5).to_bytes(2, "little"), b.split(b"b"))
 
 
 PATTERN = re.compile(r"layer\.(\d+)\.(?P<name>\w+)")
@@ -366,21 +391,27 @@ def regular_expressions(name, x):
     if m is None:
         return x - 1, re.search("z", name)
     index = int(m.group(1))
-    return (x * index, m["name"], m.groups(), m.groupdict(), m.span(), re.sub(r"\d+", "N", name), re.findall(r"\w+", name), bool(m),
-            PATTERN.sub("q", name), re.split(r"\.", name), m.start(1), [f.group() for f in re.finditer("e", name)], PATTERN.pattern,
+    return (x * index, m["name"], m.groups(), m.groupdict(), m.span(), re.sub(r"\d+", "N", name),
+        re.findall(r"\w+", name), bool(m),
+            PATTERN.sub("q", name), re.split(r"\.", name), m.start(1), [f.group() for f in re.finditer("e", name)],
+            PATTERN.pattern,
             re.fullmatch("a", "a") is not None, re.compile("a+").findall("aab"))
 
 
 @whole((2.5, X), (-1.5, X), (math.inf, X), (0.0, X), (-0.0, X), (math.nan, X))
 def maths(v, x):
-    return (x * v, math.isnan(v), math.isinf(v), math.copysign(1.0, v), math.hypot(3, 4), math.isclose(v, 2.5), math.fabs(v), math.gcd(12, 18),
-            math.comb(5, 2), math.log2(8), math.prod([2, 3]), math.fsum([0.1] * 10), math.degrees(math.pi), math.factorial(5), math.ceil(2.1),
-            math.trunc(-2.7), math.sqrt(16), math.exp(0), math.dist([0, 0], [3, 4]), v == v, v != v, v < 1, str(v), math.isqrt(17), math.tau)
+    return (x * v, math.isnan(v), math.isinf(v), math.copysign(1.0, v), math.hypot(3, 4), math.isclose(v, 2.5),
+        math.fabs(v), math.gcd(12, 18),
+            math.comb(5, 2), math.log2(8), math.prod([2, 3]), math.fsum([0.1] * 10), math.degrees(math.pi),
+            math.factorial(5), math.ceil(2.1),
+            math.trunc(-2.7), math.sqrt(16), math.exp(0), math.dist([0, 0], [3, 4]), v == v, v != v, v < 1, str(v),
+            math.isqrt(17), math.tau)
 
 
 @whole((10**30, X), (10**31, X), (-(2**70), X))
 def big_integers(n, x):
-    return x + n % 7, n * n, n >> 3, n.bit_length(), str(n), n // 10**20, -n, hash(n) == hash(n), n > 2**64, [n][0], int(str(n)), (n).bit_count()
+    return (x + n % 7, n * n, n >> 3, n.bit_length(), str(n), n // 10**20, -n, hash(n) == hash(n), n > 2**64,
+        [n][0], int(str(n)), (n).bit_count())
 
 
 @whole((1 + 2j, X), (2 - 1j, X))
@@ -395,13 +426,16 @@ def signed_zero(v, x):
 
 @whole((math.nan, X), (1.0, X), (math.nan, X))
 def nan_is_not_itself(v, x):
-    return x + 1, v == v, v != v, v in [1.0], max(1.0, v), min(v, 1.0), [v] == [1.0], v > 0, bool(v), {v: 1} if v == v else {}
+    return (x + 1, v == v, v != v, v in [1.0], max(1.0, v), min(v, 1.0), [v] == [1.0], v > 0, bool(v),
+        {v: 1} if v == v else {})
 
 
 @whole((5, X), (6, X))
 def numbers(n, x):
-    return (x + n, n.bit_length(), (2.5).is_integer(), (0.5).as_integer_ratio(), n.numerator, float("1e3"), int("ff", 16), int(3.9), 7 // -2, -7 % 3,
-            2**-1, 0x10, 1_000, n & 3, n | 8, n ^ 1, ~n, n << 2, True + 1, 5 / 2, float(n).hex(), bin(n), hex(n), oct(n), round(n, -1), n.real, int(True))
+    return (x + n, n.bit_length(), (2.5).is_integer(), (0.5).as_integer_ratio(), n.numerator, float("1e3"),
+        int("ff", 16), int(3.9), 7 // -2, -7 % 3,
+            2**-1, 0x10, 1_000, n & 3, n | 8, n ^ 1, ~n, n << 2, True + 1, 5 / 2, float(n).hex(), bin(n), hex(n),
+            oct(n), round(n, -1), n.real, int(True))
 
 
 # copying ------------------------------------------------------------------------------------------------------------
@@ -419,7 +453,8 @@ def copies(c, x):
     d.n += 1
     e = copy.deepcopy(c)
     e.items[1].append(x)
-    return (x * d.n, d, e, d.items is c.items, e.items is c.items, e.me is e, copy.copy([1, x]), copy.deepcopy({"a": [1, 2]}), copy.copy({1: 2}),
+    return (x * d.n, d, e, d.items is c.items, e.items is c.items, e.me is e, copy.copy([1, x]),
+        copy.deepcopy({"a": [1, 2]}), copy.copy({1: 2}),
             copy.deepcopy((1, [2])), copy.copy("a"), copy.deepcopy(c.table) is c.table)
 
 
@@ -431,7 +466,8 @@ def deep_copy_with_tensors(d, x):
 
 
 # statements ---------------------------------------------------------------------------------------------------------
-@whole(({"kind": "linear", "size": 3}, X), ({"kind": "conv", "k": [1, 2]}, X), ([1, 2, 3], X), ((1, "a"), X), (5, X), (None, X), ("s", X), (1.5, X))
+@whole(({"kind": "linear", "size": 3}, X), ({"kind": "conv", "k": [1, 2]}, X), ([1, 2, 3], X), ((1, "a"), X), (5,
+    X), (None, X), ("s", X), (1.5, X))
 def pattern_matching(v, x):
     match v:
         case {"kind": "linear", "size": n}:
@@ -483,7 +519,7 @@ def deleting(x, items, table):
     del items[0], table["a"]
     del items[-1:]
     try:
-        return y
+        return y  # noqa: F821
     except UnboundLocalError as error:
         return x + len(items), table, str(error)
 
@@ -508,6 +544,22 @@ def test_a_failing_assertion() -> None:
 
     check(f, X, -1)
     check(f, X, 1)
+
+
+def test_a_global_whose_name_is_no_identifier() -> None:
+    """As pytest makes them for assert statements."""
+    namespace = {"@scale": 3}
+
+    def f(x):
+        return x * scale  # type: ignore[name-defined]  # noqa: F821
+
+    names = tuple("@scale" if name == "scale" else name for name in f.__code__.co_names)
+    fn = types.FunctionType(f.__code__.replace(co_names=names), namespace)
+    tracer.install()
+    compiled = tracer.compile(fn, backend="eager", fullgraph=True, inplace=False)
+    for value in (3, 4):
+        namespace["@scale"] = value
+        assert torch.equal(compiled(X), X * value)
 
 
 @whole((X, "sqrt"), (X, "floor"), (X, "sqrt"))
@@ -618,7 +670,8 @@ def list_methods(x, items):
     items.extend([5, 5])
     items.remove(5)
     items.reverse()
-    return x + items.pop(), items, items.index(3), items.count(5), items[1:-1], items + [1], items * 2, [] == [], [1] < [2], 9 in items
+    return (x + items.pop(), items, items.index(3), items.count(5), items[1:-1], items + [1], items * 2, [] == [],
+        [1] < [2], 9 in items)
 
 
 @whole((X, {"a": 1, "b": 2}), (X, {"b": 1}))
@@ -627,7 +680,8 @@ def dict_methods(x, d):
     d.update({"e": 1}, f=2)
     gone = d.pop("b", None)
     keys = d.keys() & {"a", "e"}
-    return (x * d.get("a", 5), gone, sorted(keys), list(d.items())[0], d | {"z": 1}, dict.fromkeys("ab", 0), "a" in d, len(d), {v: k for k, v in d.items() if k == "f"},
+    return (x * d.get("a", 5), gone, sorted(keys), list(d.items())[0], d | {"z": 1}, dict.fromkeys("ab", 0),
+        "a" in d, len(d), {v: k for k, v in d.items() if k == "f"},
             d.popitem()[0], list(reversed(d)), d == d, dict(zip("ab", [1, 2])), dict([("q", 1)]))
 
 
@@ -637,13 +691,16 @@ def set_methods(x, s):
     s.add(5)
     s |= {7}
     s.discard(1)
-    return x + len(s), sorted(s), s & {5}, s - {5}, s ^ {9}, s <= {2, 3, 5, 7}, frozenset([1]) | {2}, 5 in s, s.isdisjoint({8}), sorted(s.union([9], [10]))
+    return (x + len(s), sorted(s), s & {5}, s - {5}, s ^ {9}, s <= {2, 3, 5, 7}, frozenset([1]) | {2}, 5 in s,
+        s.isdisjoint({8}), sorted(s.union([9], [10])))
 
 
 @whole((X,))
 def builtin_types(x):
-    return (x + 1, type(x) is torch.Tensor, type(3) is int, type([]).__name__, isinstance(True, int), issubclass(bool, int), callable(len), hasattr(x, "shape"),
-            type(None), isinstance(3, (str, int)), isinstance("a", str | int), bool([]), int.__name__, type(x).__name__, builtins.len([1]), object() is not None)
+    return (x + 1, type(x) is torch.Tensor, type(3) is int, type([]).__name__, isinstance(True, int),
+        issubclass(bool, int), callable(len), hasattr(x, "shape"),
+            type(None), isinstance(3, (str, int)), isinstance("a", str | int), bool([]), int.__name__,
+            type(x).__name__, builtins.len([1]), object() is not None)
 
 
 @whole((X, 3))

@@ -301,7 +301,8 @@ def dataclass_kinds(x, n):
 
 @whole((Version(1, 2), X), (Version(1, 3), X), (Version(2, 0, "x"), X))
 def dataclass_order(v, x):
-    return (x * v.major, v < Version(1, 3), max(v, Version(1, 2)), sorted([Version(3), v, Version(0)]), v == Version(1, 3),
+    return (x * v.major, v < Version(1, 3), max(v, Version(1, 2)), sorted([Version(3), v, Version(0)]),
+        v == Version(1, 3),
             v >= Version(1, 3, "other"))
 
 
@@ -389,13 +390,16 @@ def enums(mode, x):
         case Mode.EVAL:
             x = x * 3
     return (x * scale, mode.short, Mode.default(), Mode("eval"), Mode["TRAIN"], list(Mode), len(Mode), mode in Mode,
-            mode in (Mode.TRAIN,), mode.name, Mode.__members__["EVAL"], str(mode), repr(mode), hash(mode) == hash(mode))
+            mode in (Mode.TRAIN,), mode.name, Mode.__members__["EVAL"], str(mode), repr(mode),
+            hash(mode) == hash(mode))
 
 
 @whole((Level.LOW, Act2.RELU, X), (Level.HIGH, Act2.GELU, X))
 def enum_mixins(level, act, x):
-    return (x * level, level + 1, level < 3, Level(2), act == "relu", act.upper(), getattr(torch, act.value)(x) if act == "relu"
-            else x, f"{act.value}-{level:d}", int(level), max(Level), sorted(Level, reverse=True), act in ("relu", "tanh"))
+    return (x * level, level + 1, level < 3, Level(2), act == "relu", act.upper(), getattr(torch,
+        act.value)(x) if act == "relu"
+            else x, f"{act.value}-{level:d}", int(level), max(Level), sorted(Level, reverse=True), act in ("relu",
+            "tanh"))
 
 
 @whole((Flag.A, X), (Flag.AB, X))
@@ -508,7 +512,8 @@ def dot_dict(d, x):
 
 @whole((Shape((2, 3)), X), (Shape((3, 3)), X))
 def tuple_subclass(s, x):
-    return x * s.numel(), Shape((1, 2)), Shape([4, 5]).numel(), ShapeOf(1, 2), ShapeOf(3, 4).last, s[0], len(s), s == (2, 3)
+    return (x * s.numel(), Shape((1, 2)), Shape([4, 5]).numel(), ShapeOf(1, 2), ShapeOf(3, 4).last, s[0], len(s),
+        s == (2, 3))
 
 
 @whole((Ordered(a=1), X), (Ordered(a=2, b=1), X))
@@ -637,7 +642,8 @@ def counters(text, x):
     c["z"] += 2
     c.subtract("h")
     other = Counter(a=1, b=2)
-    return (x * c["a"], c, c.most_common(2), c.total(), list(c.elements()), c + other, c - other, c & other, c | other,
+    return (x * c["a"], c, c.most_common(2), c.total(), list(c.elements()), c + other, c - other, c & other,
+        c | other,
             c["missing"], "missing" in c, +c)
 
 
@@ -653,7 +659,8 @@ def chain_maps(a, b, x):
     m = ChainMap(a, b)
     child = m.new_child({"c": x})
     m["d"] = x
-    return x * m["b"], m["a"], "c" in child, len(child), sorted(child), m.get("q"), child.parents["a"], m.maps[0] is a, m
+    return (x * m["b"], m["a"], "c" in child, len(child), sorted(child), m.get("q"), child.parents["a"],
+        m.maps[0] is a, m)
 
 
 @whole((OrderedDict(a=1, b=2), X), (OrderedDict(b=2), X))
@@ -839,14 +846,16 @@ def arithmetic(v, x):
     c: Any = Vec(x)
     c += 1
     d = sum([v, v])
-    return (a, b, c, d, -v, abs(-v), v * 2, 3 * v, (v @ x.T), divmod(v, 2), round(v, 2), int(v), float(v), v**2, pow(v, 2, 5),
+    return (a, b, c, d, -v, abs(-v), v * 2, 3 * v, (v @ x.T), divmod(v, 2), round(v, 2), int(v), float(v), v**2,
+        pow(v, 2, 5),
             ~v, v // 3, 7 - v)
 
 
 @whole((Vec(X), X))
 def unsupported_operators(v, x):
     found = []
-    for call in (lambda: v * "a", lambda: v / 2, lambda: v["a"], lambda: len(v), lambda: v.nothing, lambda: v(), lambda: iter(v)):
+    for call in (lambda: v * "a", lambda: v / 2, lambda: v["a"], lambda: len(v), lambda: v.nothing, lambda: v(),
+    lambda: iter(v)):
         try:
             call()
         except (TypeError, AttributeError) as error:
@@ -967,7 +976,8 @@ def inheritance(m, mixed, x):
 
 @whole((X,))
 def class_attributes(x):
-    return Layered.__name__, Layered.__qualname__, Layered.__module__, Layered.__doc__, type(Layered), x + 1, Layered.__bases__
+    return (Layered.__name__, Layered.__qualname__, Layered.__module__, Layered.__doc__, type(Layered), x + 1,
+        Layered.__bases__)
 
 
 class Single:
@@ -981,7 +991,8 @@ class Single:
 
 @whole((Bag([1]), X), (Bag([1, 2]), X))
 def introspection(b, x):
-    return (x + 1, type(b).__name__, b.__class__ is Bag, vars(b), sorted(vars(b)), b.__dict__["items"], hasattr(b, "nothing"),
+    return (x + 1, type(b).__name__, b.__class__ is Bag, vars(b), sorted(vars(b)), b.__dict__["items"], hasattr(b,
+        "nothing"),
             getattr(b, "nothing", 5), callable(b), b.__module__, type(b) is Bag, b.__doc__, getattr(b, "__len__")(),
             b.__len__.__name__, Bag.__len__(b), type(b).__call__(b, 1))
 

@@ -35,7 +35,7 @@ class Value:
     #: the program can tell two of these apart by `is`: the same object, found twice, is one value (and a guard says so)
     has_identity: ClassVar[bool] = False
     #: the instance of a user's subclass whose builtin part this is
-    outer: Value | None = None
+    part_of: Value | None = None
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

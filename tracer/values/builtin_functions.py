@@ -30,6 +30,7 @@ from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
 from .tensors import TensorValue, call_graph
+from .text_formats import specification_is_safe
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -104,7 +105,7 @@ def _classes(ctx: Context, value: Value) -> list[type]:
         elif isinstance(cls, types.UnionType) or typing.get_origin(cls) is typing.Union:
             waiting[:0] = typing.get_args(cls)
         elif isinstance(cls, _TYPING_ALIAS):  # typing.Callable asks collections.abc.Callable
-            waiting[:0] = [cls.__origin__]
+            waiting[:0] = [typing.get_origin(cls)]
         elif isinstance(cls, type):
             found.append(cls)
         else:
@@ -342,7 +343,8 @@ def count_elements(ctx: Context, mapping: Value, iterable: Value, /) -> Value:
         require_plain("_count_elements()", "get", "__setitem__")
     part = counter.builtin_part()
     for item in each(ctx, iterable):
-        part.setitem(ctx, item, operations.binary(ctx, "+", part.call_method(ctx, "get", [item, constant(0)], {}), constant(1)))
+        before = part.call_method(ctx, "get", [item, constant(0)], {})
+        part.setitem(ctx, item, operations.binary(ctx, "+", before, constant(1)))
     return constant(None)
 
 
@@ -401,7 +403,7 @@ def format_(ctx: Context, obj: Value, spec: Value | None = None, /) -> Value:
         if isinstance(real, ConstantValue) and type(real.value) in (int, float, bool, str):
             return as_text(ctx, str, "__str__", real)
         return as_text(ctx, str, "__str__", real)
-    if isinstance(real, ConstantValue) and type(real.value) is float:
+    if isinstance(real, ConstantValue) and specification_is_safe(type(real.value), form):
         return traced(ctx, format, real, constant(form))
     return call_pure(ctx, format, known(ctx, real, "format()"), form)
 

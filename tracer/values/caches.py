@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import gc
-
 import weakref
 from typing import TYPE_CHECKING, Any
 

@@ -12,7 +12,7 @@ import torch
 from ..errors import GraphBreak
 from ..graph.refused import is_autograd_function
 from ..guards import MISSING, Kind
-from ..holding import is_immutable_type
+from ..holding import is_immutable_type, type_dict
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .builtin_registry import call_class_method, call_type
@@ -21,11 +21,14 @@ from .enums import member_value
 from .exceptions import new_exception
 from .lookup import (
     C_METHODS,
+    ClassChanges,
     CMethod,
     class_attribute,
     find,
     get_from_class,
     get_from_instance,
+    is_descriptor,
+    note_written,
     overrides_reading,
     special,
 )
@@ -106,6 +109,38 @@ class ClassValue(Value):
             return fallback.call(ctx, [constant(name)], {})
         ctx.raise_(AttributeError(f"type object {self.cls.__name__!r} has no attribute {name!r}"))
 
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        setter = class_attribute(ctx, type(self.cls), "__setattr__")
+        if setter is type.__setattr__:
+            self._store(ctx, name, value)
+        elif type(setter) is types.FunctionType:
+            ctx.real(ctx.wrap(setter, ctx.hold(setter))).call(ctx, [self, constant(name), value], {})
+        else:
+            self.refuse("attribute cannot be set", f".{name}")
+
+    def delattr(self, ctx: Context, name: str) -> None:
+        if class_attribute(ctx, type(self.cls), "__delattr__") is not type.__delattr__:
+            self.refuse("attribute cannot be set", f"deleting .{name}")
+        self._store(ctx, name, None)
+
+    def _store(self, ctx: Context, name: str, value: Value | None) -> None:
+        """Set, or delete for None, plain data in the class's own dict."""
+        changes = ctx.class_changes.get(self.cls)
+        own = changes is not None and name in changes.content
+        raw = None if own else type_dict(self.cls).get(name)
+        special = name.startswith("__") or is_immutable_type(self.cls) or isinstance(self.cls, enum.EnumType)
+        if special or is_descriptor(type(raw)) or find(type(self.cls), name) is not MISSING:
+            self.refuse("attribute cannot be set", f".{name}")
+        if value is None and not (changes.content[name] is not None if own else name in type_dict(self.cls)):  # type: ignore[union-attr]
+            self.refuse("Python raises or warns here", f"deleting .{name}")
+        if value is not None and is_descriptor(ctx.real(value).python_type(ctx)):
+            self.refuse("attribute cannot be set", f".{name}, to something that binds,")
+        note_written(self.cls, name)
+        if changes is None:
+            changes = ctx.class_changes[self.cls] = ClassChanges(self.cls, ctx.hold(self.cls))
+            ctx.on_rollback(lambda: ctx.class_changes.pop(self.cls))
+        ctx.change(changes, {**changes.content, name: value})
+
     def read_c_attribute(self, ctx: Context, raw: Any) -> Value:
         """What `type` itself knows of a class."""
         assert self.source is not None
@@ -121,6 +156,9 @@ class ClassValue(Value):
         if raw is type.__call__:
             return instantiate(ctx, self, args, kwargs)
         name = raw.__name__
+        if raw in (type.__setattr__, type.__delattr__) and not kwargs and len(args) == (raw is type.__setattr__) + 1:
+            self._store(ctx, ctx.real(args[0]).as_python(ctx), args[1] if len(args) == 2 else None)
+            return constant(None)
         if raw.__objclass__ is object and name in ("__eq__", "__ne__") and len(args) == 1:
             same = ctx.real(args[0]) is self
             return constant(same == (name == "__eq__") if same else NotImplemented)
@@ -221,8 +259,8 @@ class MembersValue(MappingProxyValue):
 
     __slots__ = ("cls",)
 
-    def __init__(self, ctx: Context, cls: type[enum.Enum]) -> None:
-        super().__init__(entries_of(ctx, [(constant(n), member_value(m)) for n, m in cls.__members__.items()]))
+    def __init__(self, ctx: Context, cls: enum.EnumType) -> None:
+        super().__init__(entries_of(ctx, [(constant(n), member_value(cls.__members__[n])) for n in cls.__members__]))
         self.cls = cls
 
     def reconstruct(self, out: ExitWriter) -> str:

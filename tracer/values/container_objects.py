@@ -60,10 +60,10 @@ def refilled(obj: Any, items: Any, attributes: dict[str, Any]) -> Any:
 class DictPart(DictValue):
     """What dict keeps in an instance of a subclass."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("part_of",)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.outer)
+        return out.text(self.part_of)  # type: ignore[arg-type]
 
     def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
         return f"{out.hold(self.builtin.__setitem__)}({target}, {key}, {item})"
@@ -84,10 +84,10 @@ class OrderedDictPart(OrderedDictValue, DictPart):
 class ListPart(ListValue):
     """What list keeps in an instance of a subclass."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("part_of",)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.outer)
+        return out.text(self.part_of)  # type: ignore[arg-type]
 
     def extend_text(self, out: ExitWriter, target: str, items: str) -> str:
         return f"{out.hold(list.extend)}({target}, {items})"
@@ -99,10 +99,10 @@ class ListPart(ListValue):
 class TuplePart(TupleValue):
     """What tuple keeps in an instance of a subclass."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("part_of",)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.outer)
+        return out.text(self.part_of)  # type: ignore[arg-type]
 
 
 #: by the builtin class: what stands for its part
@@ -122,7 +122,7 @@ class ContainerObject(ObjectValue):
         super().__init__(cls, obj, source)
         #: the builtin class, and what it keeps
         self.root, self.part = root, part
-        part.outer = self
+        part.part_of = self
 
     def builtin_part(self) -> Value:
         return self.part
@@ -140,7 +140,7 @@ class ContainerObject(ObjectValue):
         return self.part.graph_argument(ctx)
 
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
-        """As `dict.update` and `**` take them: from the part where `iter` is dict's own, else by `keys` and indexing."""
+        """As `dict.update` and `**` take them: from the part if `iter` is dict's own, else by `keys` and indexing."""
         if not issubclass(self.root, dict):
             return None
         if self.root is not OrderedDict and not self.overrides("__iter__"):

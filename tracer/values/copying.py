@@ -1,11 +1,11 @@
-"""copy.copy() and copy.deepcopy() of containers and of objects that are copied the usual way, attribute by attribute."""
+"""copy.copy() and copy.deepcopy() of containers, and of objects that are copied attribute by attribute."""
 
 from __future__ import annotations
 
 import copy
 import copyreg
-from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..guards import MISSING
 from .attributes import DELETED, find
@@ -58,7 +58,7 @@ class Copier:
         if isinstance(real, SetValue):
             if not self.deep:
                 return real.call_method(self.ctx, "copy", [], {})
-            self.refuse(real)
+            self.give_up(real)
         if isinstance(real, ListValue):
             made = self.note(real, ListValue(()))
             for item in real.items(self.ctx):
@@ -68,9 +68,9 @@ class Copier:
             return self._dict(real)
         if isinstance(real, ObjectValue) and not isinstance(real, (ExceptionValue, PythonModuleValue)):
             return self._object(real)
-        self.refuse(real)
+        self.give_up(real)
 
-    def refuse(self, value: Value) -> Any:
+    def give_up(self, value: Value) -> NoReturn:
         value.refuse("object is copied", "copy.deepcopy()" if self.deep else "copy.copy()")
 
     def note(self, old: Value, new: Any) -> Any:
@@ -79,7 +79,7 @@ class Copier:
 
     def _tuple(self, value: TupleValue) -> Value:
         if value.cls is not tuple:
-            self.refuse(value)
+            self.give_up(value)
         if not self.deep:
             return value
         items = [self.copy(item) for item in value.items(self.ctx)]
@@ -92,7 +92,7 @@ class Copier:
         if not self.deep:
             return value.call_method(self.ctx, "copy", [], {})
         if type(value) is not DictValue:
-            self.refuse(value)
+            self.give_up(value)
         made = self.note(value, DictValue({}))
         for key, item in value.pairs(self.ctx):
             made.setitem(self.ctx, self.copy(key), self.copy(item))
@@ -104,9 +104,9 @@ class Copier:
         if own is not None:
             return ctx.real(own.call(ctx, [], {}))
         if any(class_attribute(ctx, cls, name) is not find(object, name) for name in _HOOKS[1:]):
-            self.refuse(value)
+            self.give_up(value)
         if type(find(cls, "__new__")) is not BuiltinFunctionType or class_attribute(ctx, cls, "__del__") is not MISSING:
-            self.refuse(value)
+            self.give_up(value)
         made = self._empty(value)
         attributes = value.instance_dict(ctx)
         for key, item in [] if attributes is None else attributes.pairs(ctx):
@@ -123,7 +123,7 @@ class Copier:
         if not isinstance(value, ContainerObject):
             return self.note(value, new_object(ctx, value.cls))
         if value.root not in (dict, list) or value.overrides("__iter__", "items"):
-            self.refuse(value)
+            self.give_up(value)
         made = self.note(value, new_container(ctx, value.cls, value.root, []))
         if value.root is list:
             for item in value.part.items(ctx):
@@ -143,7 +143,7 @@ class Copier:
         made.write_c_attribute(self.ctx, raw, self.part(item))
 
 
-def _register(function: FunctionType, deep: bool) -> None:
+def _register(function: Any, deep: bool) -> None:
     def handler(ctx: Context, value: Value, /) -> Value:
         return Copier(ctx, deep).copy(value)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .base import Value
 from .builtin_registry import builtin
-
 from .iterator_tools import is_none
 from .iterators import iterator_of
 from .operations import equal

@@ -193,9 +193,9 @@ class ReverseIterator(IteratorValue):
         return items[self.content + 1] if known else constant(items[self.content + 1])
 
     def reconstruct(self, out: ExitWriter) -> str:
-        if self.sequence.outer is not None and not isinstance(self.sequence, ListValue):
+        if self.sequence.part_of is not None and not isinstance(self.sequence, ListValue):
             self.refuse("object cannot be rebuilt", "its class may answer for items")
-        begin = reversed if self.sequence.outer is None else list.__reversed__
+        begin = reversed if self.sequence.part_of is None else list.__reversed__
         fresh = f"{out.hold(begin)}({out.text(self.sequence)})"
         if self.content is None:
             return f"{out.hold(exhausted)}({fresh})"

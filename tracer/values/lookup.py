@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import GraphBreak
+from ..errors import CaptureAnew, GraphBreak
 from ..guards import MISSING, NOWHERE, Kind
 from ..holding import is_immutable_type, type_dict, type_flags, type_mro
 from ..sources import Attr, Item, Source
-from .base import Value
+from .base import Mutable, Value
 from .constants import constant, is_constant
 from .functions import BoundMethod
 
@@ -45,9 +46,84 @@ def find(cls: type, name: str) -> Any:
 def class_attribute(ctx: Context, cls: type, name: str) -> Any:
     """`find`, guarded."""
     raw = find(cls, name)
+    if name in _written_names and (found := _written(ctx, cls, name)) is not None:
+        return found
     if not is_immutable_type(cls):
         ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
     return raw
+
+
+# attributes of classes that compiled code sets ------------------------------------------------------------------------
+class Overlaid:
+    """What a class has under a name that compiled code sets: a value, read anew at each call, that is no descriptor."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+class ClassChanges(Mutable):
+    """What the region did to a class. `content`: by name the value that was set, or None for what was deleted."""
+
+    __slots__ = ("cls",)
+
+    kind = "attributes of a class"
+
+    def __init__(self, cls: type, source: Source) -> None:
+        super().__init__({}, source)
+        self.cls = cls
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        target = out.hold(self.cls)
+        for name, value in self.content.items():
+            if value is None:
+                yield f"{out.hold(type.__delattr__)}({target}, {name!r})"
+            else:
+                yield f"{out.hold(type.__setattr__)}({target}, {name!r}, {out.text(value)})"
+
+
+#: names of attributes that compiled code sets on classes. What is found there is not pinned, or each call would be a
+#: miss; it only ever grows, and only says how such an attribute is guarded
+_written_by_class: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+_written_names: set[str] = set()
+
+
+def note_written(cls: type, name: str) -> None:
+    """From now on the attribute is read as something that changes; an attempt that did not know begins anew."""
+    names = _written_by_class.setdefault(cls, set())
+    if name not in names:
+        names.add(name)
+        _written_names.add(name)
+        raise CaptureAnew(f"{cls.__qualname__}.{name} is set")
+
+
+def _written(ctx: Context, cls: type, name: str) -> Any:
+    """The attribute of a class that is written, or that inherits from one; None where it is looked up as ever."""
+    mro = type_mro(cls)
+    if not any(name in _written_by_class.get(base, ()) for base in mro) or is_descriptor(type(find(cls, name))):
+        return None
+    for base in mro:
+        changes = ctx.class_changes.get(base)
+        if changes is not None and name in changes.content:
+            if changes.content[name] is not None:
+                return Overlaid(changes.content[name])
+            continue
+        if is_immutable_type(base):
+            if name in type_dict(base):
+                return None
+            continue
+        own = Attr(ctx.hold(base), "__dict__")
+        if name in type_dict(base):
+            ctx.guard(Kind.HAS_KEY, own, name)
+            value = ctx.real(ctx.wrap(type_dict(base)[name], Item(own, name)))
+            return Overlaid(value)
+        ctx.guard(Kind.LACKS_KEY, own, name)
+    return MISSING
+
+
+def is_descriptor(kind: type) -> bool:
+    return any(find(kind, verb) is not MISSING for verb in ("__get__", "__set__", "__delete__"))
 
 
 def class_object(ctx: Context, cls: type) -> Value:
@@ -56,7 +132,7 @@ def class_object(ctx: Context, cls: type) -> Value:
 
 def is_data_descriptor(ctx: Context, raw: Any) -> bool:
     kind = type(raw)
-    if kind is types.FunctionType or kind in (staticmethod, classmethod):
+    if kind is types.FunctionType or kind in (staticmethod, classmethod, Overlaid):
         return False
     if kind is property or kind in _C_DATA:
         return True
@@ -91,6 +167,8 @@ def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: t
     kind = type(raw)
     if kind is types.FunctionType:
         return BoundMethod(ctx.wrap(raw, ctx.hold(raw)), receiver)
+    if kind is Overlaid:
+        return raw.value
     if kind is staticmethod or kind is classmethod:
         return _get_from_wrapper(ctx, raw, name, class_object(ctx, cls))
     if kind is property:
@@ -114,6 +192,8 @@ def get_from_class(ctx: Context, raw: Any, name: str, cls: type, owner: Value | 
     kind = type(raw)
     if kind is types.FunctionType:
         return ctx.wrap(raw, ctx.hold(raw))
+    if kind is Overlaid:
+        return raw.value
     if kind is staticmethod or kind is classmethod:
         return _get_from_wrapper(ctx, raw, name, owner or class_object(ctx, cls))
     if kind is types.ClassMethodDescriptorType:

@@ -347,7 +347,7 @@ class DictValue(MappingValue):
                 yield self.set_text(out, target, key, out.text(entry.item))
 
     def _difference(self, out: ExitWriter, target: str) -> Iterable[str]:
-        """Statements that turn the original into the content: what keeps its place is only set anew where it changed."""
+        """Statements that turn the original into the content: what keeps its place is only set where it changed."""
         original, kept = self.original, self._kept()
         if original and not kept:
             yield self.clear_text(out, target)

@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..guards import Kind
-from ..sources import Attr, Source
+from ..sources import Attr, Item, Source
+from .attributes import is_attribute_name
 from .base import Value, wraps
 
 if TYPE_CHECKING:
@@ -41,13 +42,17 @@ class PythonModuleValue(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         assert self.source is not None
         if name in vars(self.module):
-            return ctx.namespace(vars(self.module)).load_attribute(ctx, name, Attr(self.source, name))
+            return ctx.namespace(vars(self.module)).load_attribute(ctx, name, self._source_of(name))
         if hasattr(type(self.module), name) or "__getattr__" not in vars(self.module):
             if not hasattr(self.module, name):
                 ctx.raise_(AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}"))
             if type(self.module) is not ModuleType:  # a lazy module of a library: whatever it gives, it gives again
                 return ctx.wrap(getattr(self.module, name), Attr(self.source, name))
         self.refuse("attribute cannot be read", f".{name}")
+
+    def _source_of(self, name: str) -> Source:
+        assert self.source is not None
+        return Attr(self.source, name) if is_attribute_name(name) else Item(Attr(self.source, "__dict__"), name)
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if type(self.module) is not ModuleType:

@@ -194,7 +194,7 @@ class ListValue(SequenceValue, Mutable):
             added = self.content[len(self.original) :]
         else:
             return [self.replace_text(out, target, f"[{', '.join(out.text(item) for item in self.content)}]")]
-        if len(added) == 1 and self.outer is None:
+        if len(added) == 1 and self.part_of is None:
             return [f"{target}.append({out.text(added[0])})"]
         return [self.extend_text(out, target, f"[{', '.join(out.text(i) for i in added)}]")] if added else []
 

@@ -238,7 +238,7 @@ class SequenceIterator(IteratorValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         sequence = self.sequence
-        begin = iter if sequence.outer is None else sequence.builtin.__iter__  # type: ignore[attr-defined]
+        begin = iter if sequence.part_of is None else sequence.builtin.__iter__  # type: ignore[attr-defined]
         fresh = f"{out.hold(begin)}({out.text(sequence)})"
         if self.content == 0:
             return fresh

@@ -138,7 +138,7 @@ class DictView(MethodsByName):
 
 def view_text(out: ExitWriter, owner: Any, which: str) -> str:
     """`owner.keys()` and its like, past what a subclass makes of it."""
-    if owner.outer is None:
+    if owner.part_of is None:
         return f"{out.text(owner)}.{which}()"
     return f"{out.hold(getattr(owner.builtin, which))}({out.text(owner)})"
 
