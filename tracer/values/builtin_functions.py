@@ -362,7 +362,7 @@ def hash_(ctx: Context, obj: Value, /) -> Value:
     key = hash_key(ctx, obj)  # raises for what has no hash
     if isinstance(key, UserKey):
         return constant(key.hash)
-    return call_pure(ctx, hash, known(ctx, obj, "hash()"))
+    return call_pure(ctx, hash, known(ctx, ctx.real(obj).builtin_part(), "hash()"))
 
 
 def _text(function: Any, special: str) -> None:

@@ -25,6 +25,7 @@ from .regular_expressions import RegularValue
 from .sequences import ListValue, TupleValue
 from .sets import SetValue
 from .simple_namespaces import NamespaceObject
+from .stepping import each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -122,14 +123,15 @@ class Copier:
             return self.note(value, NamespaceObject(value.cls))
         if not isinstance(value, ContainerObject):
             return self.note(value, new_object(ctx, value.cls))
-        if value.root not in (dict, list) or value.overrides("__iter__", "items"):
+        if value.root not in (dict, list):
             self.give_up(value)
         made = self.note(value, new_container(ctx, value.cls, value.root, []))
         if value.root is list:
-            for item in value.part.items(ctx):
+            for item in each(ctx, value):
                 made.call_method(ctx, "append", [self.part(item)], {})
         else:
-            for key, item in value.part.pairs(ctx):
+            for pair in each(ctx, value.call_method(ctx, "items", [], {})):
+                key, item = ctx.real(pair).unpack(ctx)
                 made.setitem(ctx, self.part(key), self.part(item))
         return made
 

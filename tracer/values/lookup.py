@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections import namedtuple
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,8 @@ _HEAP_TYPE = 1 << 9
 #: methods and slots written in C
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
+#: what gives a named tuple's field
+_TUPLE_GETTER = type(namedtuple("_Example", "a").a)  # type: ignore[attr-defined]
 #: classes written in C whose instances become methods as functions do
 BOUND_LIKE_FUNCTIONS: set[type] = set()
 #: objects that a region may hold for ever and that are the same wherever they are found
@@ -181,6 +184,10 @@ def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: t
         return c_attribute(ctx, raw, name, receiver)
     if kind is functools.cached_property:
         return _get_cached(ctx, raw, name, receiver)
+    if kind is _TUPLE_GETTER:
+        position = raw.__reduce__()[1][0]
+        part: Any = ctx.real(receiver).builtin_part()
+        return part.items(ctx)[position]
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:
         return plain_value(ctx, cls, name, raw)

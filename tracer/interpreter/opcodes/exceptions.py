@@ -102,5 +102,14 @@ class TracebackValue(Value):
 
 TRACEBACK = TracebackValue()
 
-refuses("coroutine is suspended or called", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL")
+
+@handles("STOPITERATION_ERROR")
+def stop_iteration_error(frame: Frame, ins: Instruction) -> None:
+    """What leaves a generator (3.12+): a StopIteration would become a RuntimeError, all else stays what it is."""
+    exception = frame.ctx.real(frame.stack[-1])
+    if issubclass(exception.python_type(frame.ctx), (StopIteration, StopAsyncIteration)):
+        raise GraphBreak("Python raises or warns here", f"{exception} leaves a generator")
+
+
+refuses("coroutine is suspended or called", "CLEANUP_THROW", "LOAD_SPECIAL")
 refuses("exception group is handled", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")
