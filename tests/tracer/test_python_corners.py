@@ -210,6 +210,39 @@ def a_key_that_compares_in_a_dict_from_outside(d, x):
     return x * d[Collide(1)]
 
 
+class Unit(type):
+    """Classes that can be added and compared."""
+
+    def __add__(cls, other):
+        return f"{cls.__name__}+{other.__name__}"
+
+    def __radd__(cls, other):
+        return f"{other}+{cls.__name__}"
+
+    def __eq__(cls, other):
+        return isinstance(other, Unit) and len(cls.__name__) == len(other.__name__)
+
+    def __hash__(cls):
+        return 1
+
+
+class Meter(metaclass=Unit):
+    pass
+
+
+class Liter(metaclass=Unit):
+    pass
+
+
+@whole((X,))
+def operators_of_metaclasses(x):
+    found = Meter + Liter, 1 + Meter, Meter == Liter
+    try:
+        Meter - Liter
+    except TypeError as error:
+        return x + 1, found, str(error)
+
+
 # attributes of classes ------------------------------------------------------------------------------------------------
 def test_a_class_attribute_that_is_set_and_shadowed() -> None:
     class Base:
@@ -481,7 +514,7 @@ def generators_with_state(x, n):
     return g.send(n), g.send(None), next(g)
 
 
-# numbers ----------------------------------------------------------------------------------------------------------------
+# numbers -------------------------------------------------------------------------------------------------------
 @whole((X, float("nan")), (X, float("inf")), (X, -0.0), (X, 0.0), (X, 1e308), (X, 5e-324))
 def odd_floats(x, v):
     found = [v == v, v < 0, v != v, str(v), repr(-v), v * 10, abs(v), min(v, 1.0), max(1.0, v), v is v]

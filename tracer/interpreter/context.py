@@ -275,9 +275,11 @@ class Context:
             raise GraphBreak("calls are nested too deeply", f"{len(self.frames)} frames")
         return self._run_inline(self, function, args, kwargs)
 
-    def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
+    def resume(
+        self, generator: GeneratorValue, sent: Value, thrown: Value | None = None
+    ) -> tuple[Value | None, Value]:
         """Run a generator made in the region on to its next yield: (item, _), or (None, what it returned)."""
-        return self._resume(self, generator, sent)
+        return self._resume(self, generator, sent, thrown)
 
     def send(self, iterator: Value, sent: Value) -> tuple[Value | None, Value]:
         """`iterator.send(sent)`, or `next` where None is sent to something that is no generator."""

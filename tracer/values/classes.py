@@ -33,7 +33,7 @@ from .lookup import (
     special,
 )
 from .mappings import MappingProxyValue, entries_of
-from .objects import new_object
+from .objects import BINARY_NAMES, COMPARE_NAMES, new_object
 from .sequences import TupleValue
 
 if TYPE_CHECKING:
@@ -218,7 +218,25 @@ class ClassValue(Value):
             right = other.as_python(ctx)
             if isinstance(right, (type, types.NoneType, types.UnionType)):
                 return ConstantValue(self.cls | right)
-        return None
+        if op == "|" and type(self.cls) is type:
+            return None
+        return self._operator_of_meta(ctx, f"__{BINARY_NAMES[op]}__", other)
+
+    def _operator_of_meta(self, ctx: Context, name: str, other: Value) -> Value | None:
+        """What a metaclass written by people makes of an operator; None for NotImplemented."""
+        raw = class_attribute(ctx, type(self.cls), name)
+        if raw is MISSING or raw is find(object, name):
+            return None
+        if type(raw) is not types.FunctionType:
+            self.refuse("operator is not supported for these types", name)
+        result = ctx.real(ctx.real(get_from_instance(ctx, raw, name, self, type(self.cls))).call(ctx, [other], {}))
+        return None if isinstance(result, ConstantValue) and result.value is NotImplemented else result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return None if op == "|" else self._operator_of_meta(ctx, f"__r{BINARY_NAMES[op]}__", other)
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self._operator_of_meta(ctx, COMPARE_NAMES[op], other)
 
     # calls ----------------------------------------------------------------------------------------------------------
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:

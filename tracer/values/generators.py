@@ -13,7 +13,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import GraphBreak
-from .base import Mutable, Value
+from .base import Mutable, Raised, Value
 from .builtin_methods import MethodsByName
 from .constants import ConstantValue, constant
 from .private import private_text
@@ -81,6 +81,16 @@ class GeneratorValue(MethodsByName, SuspendedValue):
 
     def method___next__(self, ctx: Context) -> Value:
         return self.method_send(ctx, constant(None))
+
+    def method_throw(self, ctx: Context, exception: Value, *older: Value) -> Value:
+        """Of an exception; `older`: as it is called before Python 3.12, with class, exception and traceback."""
+        thrown = ctx.real(older[0] if older else exception)
+        if not issubclass(thrown.python_type(ctx), BaseException):
+            self.refuse("operation is not supported", "throw() of a class")
+        if self.content is None:
+            raise Raised(thrown)
+        item, result = ctx.resume(self, constant(None), thrown)
+        return raise_end(ctx, result) if item is None else item
 
     def method_close(self, ctx: Context) -> Value:
         if self.content is not None and self.holds_finally():

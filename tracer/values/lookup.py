@@ -287,6 +287,13 @@ class CMethod(Value):
     def __str__(self) -> str:
         return f"{self.raw.__qualname__}() of {self.receiver}"
 
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        """Bound methods are equal where they are bound to one object."""
+        if op not in ("==", "!=") or not isinstance(other, CMethod):
+            return None
+        same = other.raw is self.raw and ctx.real(other.receiver) is ctx.real(self.receiver)
+        return constant(same == (op == "=="))
+
     def python_type(self, ctx: Context) -> type:
         return type(self.raw.__get__(object())) if self.raw.__objclass__ is object else types.BuiltinMethodType
 
@@ -331,6 +338,9 @@ class UnboundMethod(Value):
 
     def key(self, ctx: Context) -> object:
         return self.raw
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, UnboundMethod) and other.raw is self.raw
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not args or not issubclass(ctx.real(args[0]).python_type(ctx), self.raw.__objclass__):

@@ -314,6 +314,22 @@ class OpaqueValue(Value):
             return class_object(ctx, type(self.object))
         self.refuse("attribute cannot be read", f".{name}")
 
+    def _lacks(self, what: str, *names: str) -> None:
+        """None of these methods, which C code implements, may be asked."""
+        for name in names:
+            found = find(type(self.object), name)
+            if found is not MISSING and found is not find(object, name):
+                self.refuse("operator is not supported for these types", what)
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> None:
+        self._lacks(op, f"__{BINARY_NAMES[op]}__", f"__i{BINARY_NAMES[op]}__")
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> None:
+        self._lacks(op, f"__r{BINARY_NAMES[op]}__")
+
+    def compare(self, ctx: Context, op: str, other: Value) -> None:
+        self._lacks(op, COMPARE_NAMES[op])
+
 
 class KnownCallable(HeldFunction):
     """A function written in C whose meaning capture knows by itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import cmath
 import fnmatch
 import json
@@ -40,7 +41,7 @@ _FUNCTIONS: tuple[Any, ...] = (
     string.capwords, textwrap.dedent, textwrap.indent, textwrap.fill, textwrap.shorten, textwrap.wrap,
     keyword.iskeyword, fnmatch.fnmatch, fnmatch.fnmatchcase, json.dumps, json.loads,
     struct.pack, struct.unpack, struct.calcsize, zlib.crc32, zlib.adler32,
-    str.maketrans, os.fspath, sys.intern,
+    str.maketrans, os.fspath, sys.intern, bisect.bisect_left, bisect.bisect_right,
 )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from .constants import BINARY, COMPARE, constant
 from .hashing import hash_key
 from .sequences import TupleValue
 from .set_history import Element, History, Made
-from .sets import SetValue, keys_of, made, operand
-from .stepping import PositionIterator
+from .sets import SetValue, keys_of, made, operand, set_from
+from .stepping import PositionIterator, each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -123,10 +123,22 @@ class DictView(MethodsByName):
     def _operation(self, ctx: Context, op: str, left: Value, right: Value) -> Value:
         if self.which == "items":  # only the items that matter need be hashable, and CPython looks them up in the dict
             self.refuse("operator is not supported for these types", f"{op} of items", "make a set of them first")
-        for value in (left, right):
-            if not isinstance(value, (DictView, SetValue)):
-                value.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
+        if not isinstance(right, (DictView, SetValue)):
+            return self._with_iterable(ctx, op, right)
+        if not isinstance(left, (DictView, SetValue)):
+            left.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
         return made(ctx, Made(BINARY[op], (operand(ctx, left), operand(ctx, right))))
+
+    def _with_iterable(self, ctx: Context, op: str, other: Value) -> Value:
+        """The keys and any iterable, in the way of CPython's code for each operator."""
+        if op == "&":
+            shared = [item for item in each(ctx, other) if self.contains(ctx, item)]
+            return set_from(ctx, set, TupleValue(shared))
+        if op not in ("-", "|"):
+            other.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
+        result = set_from(ctx, set, self)
+        result.call_method(ctx, "difference_update" if op == "-" else "update", [other], {})
+        return result
 
     def method_isdisjoint(self, ctx: Context, other: Value) -> Value:
         mine: set[Hashable] = {e.key for e in self._elements(ctx)}

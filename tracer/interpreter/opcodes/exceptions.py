@@ -9,7 +9,7 @@ from ...values.base import Raised, Value
 from ...values.builtins import call_builtin
 from ...values.classes import ClassValue
 from ...values.constants import ConstantValue, constant
-from ...values.exceptions import ExceptionValue
+from ...values.exceptions import TRACEBACK, ExceptionValue
 from ..frame import LASTI, Frame, handles, refuses
 
 
@@ -87,20 +87,6 @@ def with_except_start(frame: Frame, ins: Instruction) -> None:
     function = ctx.real(frame.stack[-exit_position])
     first = [] if self_position is None else [frame.stack[-self_position]]
     frame.push(function.call(ctx, first + arguments, {}))
-
-
-class TracebackValue(Value):
-    """The traceback that `__exit__` is handed: it may be passed on, not looked at."""
-
-    __slots__ = ()
-
-    kind = "traceback"
-
-    def truth(self, ctx: object) -> bool:
-        return True
-
-
-TRACEBACK = TracebackValue()
 
 
 @handles("STOPITERATION_ERROR")
