@@ -166,6 +166,11 @@ BREAKS: dict[str, Row] = {
         "inside of it is its own business: the break is at the call.",
         "leave it: the code around it is compiled",
     ),
+    "cached function is called anew": Row(
+        "functools.lru_cache with a bound, or with an object as an argument: only its own code can fill the cache. A "
+        "call that is found there is captured.",
+        "leave it: later calls with the same arguments are captured; or use functools.cache with plain arguments",
+    ),
     "builtin function is given an object": Row(
         "A function written in C is given an object of the user's, whose methods it could call.",
         "give it numbers, strings and containers of these, or call a method of the object",
@@ -269,7 +274,7 @@ BREAKS: dict[str, Row] = {
         "compare immutable objects with ==",
     ),
     "object is copied": Row(
-        "copy.copy() and copy.deepcopy() of anything but plain containers run code of the object's class.",
+        "The class of the object says itself how it is copied, or it is a tensor, a set or another special object.",
         "copy it before the compiled function",
     ),
     "object cannot be rebuilt": Row(
@@ -282,7 +287,7 @@ BREAKS: dict[str, Row] = {
         "use it only within the function, or make it before",
     ),
     "result type is not supported": Row(
-        "A function gives an object of a type that capture cannot follow, such as a match, memoryview or bytearray.",
+        "A function gives an object of a type that capture cannot follow, such as a memoryview or bytearray.",
         "call it before the compiled function, and pass what you need of its result",
     ),
     "object from outside is not supported": Row(
@@ -316,7 +321,7 @@ BREAKS: dict[str, Row] = {
     ),
     "comprehension variable is shared": Row(
         "A comprehension's variable has the name of one that a closure uses, so both share a cell (Python 3.12 and "
-        "later).",
+        "later), and something broke within the comprehension.",
         "give the comprehension's variable another name",
     ),
     "template string is made": Row(

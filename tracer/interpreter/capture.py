@@ -20,7 +20,7 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, GraphBreak, OperatorFailed, forget_frames
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -83,6 +83,8 @@ def _capture(request: Request, state: GlobalState) -> Capture:
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except CaptureAnew:
+            continue
         except RunLoop as run_loop:
             real_loops.add(run_loop.head)
         except Restart as restart:

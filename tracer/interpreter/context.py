@@ -21,6 +21,7 @@ from ..values.base import Lazy, Mutable, Raised, Value, build
 from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
 from ..values.generators import GeneratorValue
+from ..values.lookup import ClassChanges
 from .namespaces import Namespace
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Context:
         self._namespaces: dict[int, Namespace] = {}
         #: generators that were made in the region, so that none is left half way with a `finally` to run
         self.generators: list[GeneratorValue] = []
+        #: what was set on classes, by the class
+        self.class_changes: dict[type, ClassChanges] = {}
         #: root instructions at which modes that are still entered were entered, outermost first
         self.modes: list[int] = []
         #: the program asked torch for its state
@@ -209,6 +212,7 @@ class Context:
         self._namespaces.clear()
         self.frames.clear()
         self.changed.clear()
+        self.class_changes.clear()
         self.generators.clear()
 
     # where we are ---------------------------------------------------------------------------------------------------
@@ -271,9 +275,11 @@ class Context:
             raise GraphBreak("calls are nested too deeply", f"{len(self.frames)} frames")
         return self._run_inline(self, function, args, kwargs)
 
-    def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
+    def resume(
+        self, generator: GeneratorValue, sent: Value, thrown: Value | None = None
+    ) -> tuple[Value | None, Value]:
         """Run a generator made in the region on to its next yield: (item, _), or (None, what it returned)."""
-        return self._resume(self, generator, sent)
+        return self._resume(self, generator, sent, thrown)
 
     def send(self, iterator: Value, sent: Value) -> tuple[Value | None, Value]:
         """`iterator.send(sent)`, or `next` where None is sent to something that is no generator."""

@@ -66,8 +66,13 @@ def run(ctx: Context, frame: Frame) -> Value:
         ctx.frames.pop()
 
 
-def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
-    """Run a generator on to its next yield; its saved state is a content like any, so that a rollback rewinds it."""
+def resume(
+    ctx: Context, generator: GeneratorValue, sent: Value, thrown: Value | None = None
+) -> tuple[Value | None, Value]:
+    """Run a generator on to its next yield; its saved state is a content like any, so that a rollback rewinds it.
+
+    `thrown`: an exception that is raised where it stands, in place of what is sent.
+    """
     frame: Frame = generator.frame
     fresh = frame.is_fresh(generator.content)
     if fresh and not (isinstance(sent, ConstantValue) and sent.value is None):
@@ -76,10 +81,12 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         ctx.raise_(ValueError("generator already executing"))
     frame.restore(generator.content)
     frame.yielded = False
-    if not fresh:
+    if thrown is None and not fresh:
         frame.push(sent)
     ctx.change(generator, None)
     try:
+        if thrown is not None:
+            _throw(frame, thrown, fresh)
         result = run(ctx, frame)
     except Raised as raised:
         if isinstance(raised.value, Value) and raised.value.python_type(ctx) is StopIteration:
@@ -89,3 +96,12 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         ctx.change(generator, frame.save())
         return result, constant(None)
     return None, result
+
+
+def _throw(frame: Frame, exception: Value, fresh: bool) -> None:
+    """Go to the handler that protects the yield at which the frame stands; Raised where there is none."""
+    at = frame.ip - 1
+    if not fresh and frame.instructions[at - 1].opname == "SEND":
+        raise GraphBreak("Python raises or warns here", "throw() into `yield from`")
+    if fresh or not frame.unwind(exception, at):
+        raise Raised(exception)

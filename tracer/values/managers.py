@@ -274,6 +274,16 @@ def build_grad_manager(ctx: Context, obj: Any, source: Source) -> Value:
     return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source, obj.__dict__.get("prev"))
 
 
+@known(*{cls.__enter__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})
+@known(torch.inference_mode.__enter__, torch.autocast.__enter__)
+def enter_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls.__enter__(manager)`, as ExitStack calls it."""
+    manager = ctx.real(args[0])
+    if not isinstance(manager, (GradManager, ModeManager)):
+        manager.refuse("context manager is not supported", "a mode's __enter__()")
+    return manager.begin(ctx)
+
+
 @known(*{cls.__exit__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})
 def leave_grad_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The bound method with which a `with` block is left that was entered outside of the region."""
