@@ -140,8 +140,12 @@ def causes(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def troubles_of(side: dict[str, Any]) -> list[tuple[str, str]]:
-    found = [(f"break: {row['title']}: {row['details'][:120]}", f"{row['details']}\n  at " + row["line"].replace(
-        " < ", "\n     ")) for row in side.get("breaks", ())]
+    found = []
+    for row in side.get("breaks", ()):
+        lines = row["line"].split(" < ")
+        where = lines[0].rsplit("/", 1)[-1].split(" in ")
+        cause = f"break: {row['title']} at {where[0]} in {where[-1].rsplit('.', 1)[-1]}"
+        found.append((cause, f"{row['details']}\n  at " + "\n     ".join(lines)))
     for text in side.get("troubles", ()):
         last = text.strip().split("\n")[-1]
         if last.split(" ")[-1] not in ("fallbacks",):
