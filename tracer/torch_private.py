@@ -390,5 +390,7 @@ HAS_TORCH_FUNCTION = (
 STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
+#: notes that a name was used, once in a process
+NOTES_USAGE = _present(torch._C, "_log_api_usage_once")
 #: other names of torch.compiler.is_compiling
 IS_COMPILING = _present(torch._utils, "is_compiling")

@@ -141,7 +141,7 @@ class FunctionValue(Value):
             return self
         if name == "__get__":
             return FunctionGet(self)
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if self.function is not None or (name.startswith("__") and name != "__wrapped__"):
@@ -267,6 +267,10 @@ class BoundMethod(Value):
             return self.function
         if name == "__self__":
             return self.receiver
+        if name == "__call__":
+            return self
+        if name != "__doc__" and any(name in vars(cls) for cls in MethodType.__mro__):
+            return super().getattr(ctx, name)
         return ctx.real(self.function).getattr(ctx, name)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -308,7 +312,7 @@ class PartialValue(Value):
             return self.function
         if name == "args":
             return TupleValue(self.args)
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def reconstruct(self, out: ExitWriter) -> str:
         named = "".join(f", {k}={out.text(v)}" for k, v in self.kwargs.items())

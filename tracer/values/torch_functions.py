@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from ..sources import Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
+    NOTES_USAGE,
     OPERATOR_NAMESPACES,
     OPERATOR_TYPES,
     STATE_QUERIES,
@@ -68,6 +70,8 @@ _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
     torch.jit.is_scripting: _no, torch.jit.is_tracing: _no,
     **dict.fromkeys(TRACING_STATE, lambda: None), **dict.fromkeys(IS_COMPILING, _yes),
+    # what is noted at capture need not be noted again
+    **{note: functools.partial(note) for note in NOTES_USAGE},
 }  # fmt: skip
 #: functions that change torch's state or leave torch: no operators
 _BREAKING = frozenset(

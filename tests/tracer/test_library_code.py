@@ -1,0 +1,47 @@
+"""What the libraries of models do in their functions, in small: captured whole, compared with plain Python."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from tests.support import check
+
+whole = functools.partial(check, fullgraph=True)
+X = torch.arange(6.0).reshape(2, 3)
+
+
+class Layer:
+    def forward(self, x: Any) -> Any:
+        return x + 1
+
+
+def named(obj: Any) -> str:
+    """As torchvision notes what is used."""
+    name = obj.__class__.__name__
+    if isinstance(obj, FunctionType):
+        name = obj.__name__
+    torch._C._log_api_usage_once(f"{obj.__module__}.{name}")
+    return name
+
+
+def test_usage_is_noted() -> None:
+    def noted(x: Any) -> Any:
+        return x * len(named(named)) + len(named(Layer())), named(noted)
+
+    whole(noted, X)
+
+
+def test_class_of_everything() -> None:
+    def classes(x: Any) -> Any:
+        def inner() -> None: ...
+
+        objects = [inner, named, Layer().forward, len, torch.relu, [].append, functools.partial(named, 1), range(2), x,
+                   torch, Layer, (i for i in ()), {}.keys(), functools]
+        assert Layer().forward.__call__(x) is not x
+        return [obj.__class__.__name__ for obj in objects], x.relu()
+
+    whole(classes, X)
