@@ -219,7 +219,7 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     known = w.plain_type(source, PLAIN_DICTS, "dicts")
     keys = w.text(source)
     if known is not None and known not in PLAIN_DICTS:
-        keys = f"{w.constant(getattr(_builtin_base(source, known), '__iter__'), 'keys_of')}({keys})"
+        keys = f"{w.constant(_builtin_base(source, known).__iter__, 'keys_of')}({keys})"
         w.add(f"{w.constant(same_keys)}({w.constant(list)}({keys}), {w.constant(expected, 'keys')})")
         return
     if not expected:

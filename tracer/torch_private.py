@@ -390,6 +390,8 @@ HAS_TORCH_FUNCTION = (
 STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
+#: how many dispatch modes are entered
+MODES_COUNTED = _present(torch._C, "_len_torch_dispatch_stack")
 #: notes that a name was used, once in a process
 NOTES_USAGE = _present(torch._C, "_log_api_usage_once")
 #: other names of torch.compiler.is_compiling

@@ -108,14 +108,14 @@ def one_side(
 def called(
     call: Callable[[], Any], model: torch.nn.Module, train: bool, between: Callable[[], Any] = lambda: None
 ) -> tuple[list[Outcome], list[float]]:
-    """What some calls left, and the seconds of each (without backward)."""
+    """What some calls left, and the seconds of each (without backward), of one core, whatever else the machine does."""
     outcomes, seconds = [], []
     for number in range(CALLS):
         seed(number)
         gc.collect()
-        start = time.perf_counter()
+        start = time.process_time()
         result = call()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         between()
         gradients: dict[str, torch.Tensor | None] = {}
         if train:

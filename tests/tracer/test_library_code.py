@@ -45,3 +45,16 @@ def test_class_of_everything() -> None:
         return [obj.__class__.__name__ for obj in objects], x.relu()
 
     whole(classes, X)
+
+
+def test_attention_without_gradients() -> None:
+    """MultiheadAttention asks whether a dispatch mode traces it."""
+    torch.manual_seed(0)
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 3, 8)
+
+    def attend(x: Any) -> Any:
+        with torch.no_grad():
+            return attention(x, x, x, need_weights=False)[0]
+
+    whole(attend, x)

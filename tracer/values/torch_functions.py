@@ -18,6 +18,7 @@ from ..sources import Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
+    MODES_COUNTED,
     NOTES_USAGE,
     OPERATOR_NAMESPACES,
     OPERATOR_TYPES,
@@ -68,10 +69,14 @@ _STATE_QUERIES: list[Callable[..., Any]] = [
 #: what capture answers by itself
 _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
-    torch.jit.is_scripting: _no, torch.jit.is_tracing: _no,
-    **dict.fromkeys(TRACING_STATE, lambda: None), **dict.fromkeys(IS_COMPILING, _yes),
+    torch.jit.is_scripting: _no, **dict.fromkeys(IS_COMPILING, _yes),
     # what is noted at capture need not be noted again
     **{note: functools.partial(note) for note in NOTES_USAGE},
+}  # fmt: skip
+#: ... as long as the STATE guard holds: no capture begins within such a mode, and its own ones are not the program's
+_ANSWERS_BY_STATE: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.jit.is_tracing: _no, **dict.fromkeys(TRACING_STATE, lambda: None),
+    **dict.fromkeys(MODES_COUNTED, lambda: 0),
 }  # fmt: skip
 #: functions that change torch's state or leave torch: no operators
 _BREAKING = frozenset(
@@ -130,18 +135,22 @@ class TorchFunctionValue(HeldFunction):
 class TorchQuery(TorchFunctionValue):
     """A function that asks torch's state, or a constant of torch's build."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("answer", "by_state")
 
     kind = "torch query"
 
-    def __init__(self, function: Callable[..., Any], answer: Callable[..., Any], source: Source | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], answer: Callable[..., Any], by_state: bool, source: Source | None = None
+    ) -> None:
         super().__init__(function, source)
         self.answer = answer
+        #: is it right only where the STATE guard holds?
+        self.by_state = by_state
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         arguments = [ctx.real(a).as_python(ctx) for a in args]
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
-        if self.answer is self.function:
+        if self.by_state:
             ctx.asked_state = True
         return call_pure(ctx, self.answer, *arguments, **named)
 
@@ -197,9 +206,11 @@ def _register() -> None:
         wraps_object(function)(builder)
 
     for function in _STATE_QUERIES:
-        special(function, lambda source, f=function: TorchQuery(f, f, source))  # type: ignore[misc]
-    for function, answer in _ANSWERS.items():
-        special(function, lambda source, f=function, a=answer: TorchQuery(f, a, source))  # type: ignore[misc]
+        special(function, lambda source, f=function: TorchQuery(f, f, True, source))  # type: ignore[misc]
+    for answers in (_ANSWERS, _ANSWERS_BY_STATE):
+        for function, answer in answers.items():
+            by = answers is _ANSWERS_BY_STATE
+            special(function, lambda source, f=function, a=answer, by=by: TorchQuery(f, a, by, source))  # type: ignore[misc]
     for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
     for function in FUNCTIONS:
