@@ -176,6 +176,10 @@ def _builtin_base(source: Source, cls: type) -> type:
     raise InternalError(f"{source} is a {describe(cls)}: LENGTH and KEYS guards measure builtin containers only")
 
 
+def _iterates(cls: Any) -> Any:
+    return cls.__iter__
+
+
 @_writes(Kind.TRUTHY)
 def _write_truthy(w: Writer, source: Source, expected: Any) -> None:
     _require_plain_truth(w, source)
@@ -219,7 +223,7 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     known = w.plain_type(source, PLAIN_DICTS, "dicts")
     keys = w.text(source)
     if known is not None and known not in PLAIN_DICTS:
-        keys = f"{w.constant(_builtin_base(source, known).__iter__, 'keys_of')}({keys})"
+        keys = f"{w.constant(_iterates(_builtin_base(source, known)), 'keys_of')}({keys})"
         w.add(f"{w.constant(same_keys)}({w.constant(list)}({keys}), {w.constant(expected, 'keys')})")
         return
     if not expected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tests.support import check, check_calls
+from tests.support import check, check_calls, compile_with
 
 whole = functools.partial(check, fullgraph=True)
 X = torch.arange(6.0).reshape(2, 3)
@@ -261,3 +262,35 @@ def test_modules_made_in_the_function() -> None:
         return both(x), scale.training, len(both), [name for name, _ in both.named_children()], both
 
     check(f, X)
+
+
+def test_signatures_of_functions() -> None:
+    def two(a: Any, b: Any = 3) -> Any:
+        return a
+
+    @functools.wraps(two)
+    def wrapper(*args: Any) -> Any:
+        return two(*args)
+
+    class Layer:
+        def chunk(self, x: Any, size: Any = 1) -> Any:
+            return x
+
+    def f(g: Any, o: Any, x: Any) -> Any:
+        names = inspect.signature(g).parameters
+        size = inspect.signature(o.chunk).parameters["size"]
+        wrapped = [p.name for p in inspect.signature(wrapper).parameters.values()]
+        return x + len(names), list(names), size.default, wrapped
+
+    def other(a: Any, b: Any, c: Any) -> Any:
+        return a
+
+    check_calls(f, (two, Layer(), X), (wrapper, Layer(), X), (other, Layer(), X), (two, Layer(), X), fullgraph=True)
+
+    def last_default(h: Any, x: Any) -> Any:
+        return x + [*inspect.signature(h).parameters.values()][-1].default
+
+    compiled = compile_with(last_default, backend="eager")
+    for default in (3, 4, 3, 5):
+        two.__defaults__ = (default,)
+        assert torch.equal(compiled(two, X), X + default)

@@ -25,6 +25,7 @@ from .iterator_tools import is_none
 from .iterators import iterator_of
 from .lookup import class_attribute
 from .pure_functions import known, pure
+from .python_modules import PythonModuleValue
 from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
@@ -180,6 +181,8 @@ def hasattr_(ctx: Context, obj: Value, name: Value, /) -> Value:
         if not _is_attribute_error(ctx, raised):
             raise
         return constant(False)
+    if isinstance(module := ctx.real(obj), PythonModuleValue):
+        module.note_presence(ctx, _name(ctx, name))
     return constant(True)
 
 

@@ -262,7 +262,7 @@ _PARTS: dict[type, Any] = {dict: DictPart, OrderedDict: OrderedDictPart, list: L
 @known(list.__new__)
 def container_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`dict.__new__(cls, ...)`, `list.__new__(cls, ...)`: more arguments are for `__init__`."""
-    cls = ctx.real(args[0]).as_python(ctx) if args else None
+    cls: Any = ctx.real(args[0]).as_python(ctx) if args else None
     root = layout_root(cls) if isinstance(cls, type) else None
     if root is None or root not in _PARTS or cls in _PARTS:
         raise GraphBreak("object is made by C code", str(args[0]) if args else "__new__()")

@@ -7,7 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from ..guards import MISSING, Kind
-from ..sources import Source
+from ..sources import Attr, Item, Source
 from .attributes import own_dict
 from .base import Value, wraps
 from .constants import PYTHON_RESULTS, ConstantMethod, ConstantValue, call_pure, constant, is_constant
@@ -43,9 +43,13 @@ class EnumValue(ConstantValue):
     def _own(self, ctx: Context, name: str) -> Value:
         """What `__new__` or `__init__` of the class put on the member."""
         own = own_dict(self.value) or {}
+        source = Attr(ctx.hold(self.value), "__dict__")
         if name not in own:
+            if own_dict(self.value) is not None:
+                ctx.guard(Kind.LACKS_KEY, source, name)
             ctx.raise_(AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}"))
-        return _part(ctx, own[name], self, name)
+        ctx.guard(Kind.HAS_KEY, source, name)
+        return ctx.wrap(own[name], Item(source, name))
 
     def _users(self, ctx: Context, name: str) -> Value | None:
         """A special method that the user wrote."""

@@ -117,16 +117,19 @@ class FunctionValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if self.function is not None:
-            if name in _READ_FROM_OUTSIDE or name in vars(self.function):
-                assert self.source is not None
+            assert self.source is not None
+            if name in vars(self.function):
+                ctx.guard(Kind.HAS_KEY, Attr(self.source, "__dict__"), name)
+                return ctx.wrap(vars(self.function)[name], Item(Attr(self.source, "__dict__"), name))
+            if name in _READ_FROM_OUTSIDE:
                 return ctx.wrap(getattr(self.function, name), Attr(self.source, name))
             if name == "__code__":
-                assert self.source is not None
                 ctx.guard(Kind.CODE, self.source, self.code)
                 return CodeValue(self.code, Attr(self.source, name))
             if name in _NOT_READ:
                 self.refuse("attribute cannot be read", f".{name}")
             if not hasattr(self.function, name):
+                ctx.guard(Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
                 ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
         elif name in self.attributes:
             return self.attributes[name]

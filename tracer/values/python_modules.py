@@ -40,14 +40,22 @@ class PythonModuleValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         assert self.source is not None
-        if name in vars(self.module):
-            return ctx.namespace(vars(self.module)).load_attribute(ctx, name, Attr(self.source, name))
+        namespace = ctx.namespace(vars(self.module))
+        if namespace.content.get(name) is not None or (name in vars(self.module) and name not in namespace.content):
+            return namespace.load_attribute(ctx, name, Attr(self.source, name))
         if hasattr(type(self.module), name) or "__getattr__" not in vars(self.module):
-            if not hasattr(self.module, name):
+            if name in namespace.content or not hasattr(self.module, name):
+                if name not in namespace.content:
+                    ctx.guard_namespace(Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
                 ctx.raise_(AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}"))
             if type(self.module) is not ModuleType:  # a lazy module of a library: whatever it gives, it gives again
                 return ctx.wrap(getattr(self.module, name), Attr(self.source, name))
         return super().getattr(ctx, name)
+
+    def note_presence(self, ctx: Context, name: str) -> None:
+        """Somebody relies on it that there is this attribute, whatever it is."""
+        if name in vars(self.module) and self.source is not None:
+            ctx.guard_namespace(Kind.HAS_KEY, Attr(self.source, "__dict__"), name)
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if type(self.module) is not ModuleType:

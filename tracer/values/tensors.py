@@ -121,6 +121,8 @@ class TensorValue(Value):
         if real is None:  # made in the region: nobody has put anything on it
             ctx.raise_(AttributeError(f"{self.python_type(ctx).__name__!r} object has no attribute {name!r}"))
         if name in vars(real):
+            if self.source is not None:
+                ctx.guard(Kind.HAS_KEY, Attr(self.source, "__dict__"), name)
             return ctx.wrap_attribute(real, self, name)
         if self.source is not None:
             ctx.guard(Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
