@@ -11,6 +11,7 @@ import builtins
 import functools
 import importlib
 import logging
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -390,6 +391,16 @@ HAS_TORCH_FUNCTION = (
 STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
+
+def is_note_of_dynamo(function: object) -> bool:
+    """Is this what TorchDynamo adds to `Module.__init__` once it is in use? It isn't imported here to find out."""
+    return (
+        isinstance(function, types.FunctionType)
+        and function.__globals__.get("__name__") == "torch._dynamo.mutation_guard"
+        and function.__qualname__ == "GenerationTracker.tag"
+    )
+
+
 #: how many dispatch modes are entered
 MODES_COUNTED = _present(torch._C, "_len_torch_dispatch_stack")
 #: notes that a name was used, once in a process

@@ -58,3 +58,22 @@ def test_attention_without_gradients() -> None:
             return attention(x, x, x, need_weights=False)[0]
 
     whole(attend, x)
+
+
+class Sliced(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(3)])
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x, torch.nn.CrossEntropyLoss()(x, torch.tensor([0, 1]))
+
+
+def test_modules_made_inside_though_dynamo_notes_them() -> None:
+    """Once TorchDynamo was used in a process, `Module.__init__` is a function of its own."""
+    torch.manual_seed(0)
+    torch.compile(torch.nn.Linear(3, 3), backend="eager")(X)
+    assert torch.nn.Module.__init__.__module__ == "torch._dynamo.mutation_guard"
+    whole(Sliced(), X, backward=True)

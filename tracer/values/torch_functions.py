@@ -25,6 +25,7 @@ from ..torch_private import (
     STATE_QUERIES,
     TENSOR_CLASSES,
     TRACING_STATE,
+    is_note_of_dynamo,
 )
 from .base import Value, wraps, wraps_object
 from .builtin_registry import name_of
@@ -155,6 +156,15 @@ class TorchQuery(TorchFunctionValue):
         return call_pure(ctx, self.answer, *arguments, **named)
 
 
+class NoteOfDynamo(HeldFunction):
+    """TorchDynamo notes which modules are new, for itself; what is made here, it never sees."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return constant(None)
+
+
 class RefusedFunction(HeldFunction):
     """A function that acts at once, outside of any graph: the break is at its call, not somewhere within."""
 
@@ -182,6 +192,9 @@ class IsTensor(TorchFunctionValue):
 
 def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
     """The value of a function that torch defines as an operator, or that acts at once; None for any other one."""
+    if is_note_of_dynamo(obj):
+        ctx.guard(Kind.IS, source, obj)
+        return NoteOfDynamo(obj, source)
     operator = OPERATORS.get(id(obj))
     known = operator is not None and operator is obj
     if not known and not _acts_at_once(obj):
