@@ -35,6 +35,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="those with one of these in their names")
     parser.add_argument("--family", choices=FAMILIES)
     parser.add_argument("--train", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--ours-only", action="store_true", help="without torch.compile: quicker, and no times of calls")
     parser.add_argument("--list", action="store_true", help="only the names")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1; more disturb the times)")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one model (default: 120)")
@@ -61,7 +62,8 @@ def run_all(entries: list[Entry], options: argparse.Namespace) -> list[dict[str,
     os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     found: dict[str, dict[str, Any]] = {}
     tqdm.monitor_interval = 0  # a process that forks has one thread
-    children.prepare(sorted({entry.family for entry in entries}))
+    sides = ["ours"] if options.ours_only else ["ours", "theirs"]
+    children.prepare(sorted({entry.family for entry in entries}), sides)
     with tqdm(total=len(entries), unit="model") as bar:
 
         def done(row: dict[str, Any]) -> None:
@@ -72,7 +74,9 @@ def run_all(entries: list[Entry], options: argparse.Namespace) -> list[dict[str,
                 options.json.write_text(json.dumps(list(found.values()), indent=1), "utf-8")
 
         modes = ["inference", *(["training"] if options.train else [])]
-        children.run_each(entries, modes, options.jobs, children.Limits(options.limit, options.memory), done)
+        children.run_each(
+            entries, options.jobs, children.Orders(modes, sides, options.limit, options.memory), done
+        )
     return [found[entry.name] for entry in entries]
 
 

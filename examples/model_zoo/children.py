@@ -33,7 +33,11 @@ IMPORTS = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class Orders:
+    """What is measured of each model, and what it may use."""
+
+    modes: list[str]
+    sides: list[str]
     seconds: float
     gibibytes: float
 
@@ -55,30 +59,28 @@ class Child:
                 "seconds": time.monotonic() - self.started}
 
 
-def prepare(families: Iterable[str]) -> None:
+def prepare(families: Iterable[str], sides: list[str]) -> None:
     """Before the first child: import, compile something small, and keep the collector from what is there."""
     warnings.simplefilter("ignore")
     for family in families:
         for name in IMPORTS[family]:
             importlib.import_module(name)
-    warm_up()
+    warm_up(sides)
     gc.collect()
     gc.freeze()
 
 
-def run_each(
-    entries: list[Entry], modes: list[str], jobs: int, limits: Limits, done: Callable[[dict[str, Any]], None]
-) -> None:
+def run_each(entries: list[Entry], jobs: int, orders: Orders, done: Callable[[dict[str, Any]], None]) -> None:
     """`jobs` at a time; `done` is told of each as it ends."""
     waiting, running = list(entries), list[Child]()
     with tempfile.TemporaryDirectory() as scratch:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
-                    running.append(start(waiting.pop(0), modes, limits, Path(scratch)))
+                    running.append(start(waiting.pop(0), orders, Path(scratch)))
                 time.sleep(0.02)
                 for child in list(running):
-                    error = ending(child, limits)
+                    error = ending(child, orders)
                     if error is not None:
                         running.remove(child)
                         done(child.found(error or None))
@@ -88,20 +90,20 @@ def run_each(
                 os.waitpid(child.process, 0)
 
 
-def ending(child: Child, limits: Limits) -> str | None:
+def ending(child: Child, orders: Orders) -> str | None:
     """None while it runs, "" if it ended well, else what happened."""
     process, status = os.waitpid(child.process, os.WNOHANG)
     if process:
         code = os.waitstatus_to_exitcode(status)
         return "" if code == 0 else f"exit status {code}"
-    if time.monotonic() - child.started < limits.seconds:
+    if time.monotonic() - child.started < orders.seconds:
         return None
     os.kill(child.process, signal.SIGKILL)
     os.waitpid(child.process, 0)
-    return f"not done after {limits.seconds:g} s"
+    return f"not done after {orders.seconds:g} s"
 
 
-def start(entry: Entry, modes: list[str], limits: Limits, scratch: Path) -> Child:
+def start(entry: Entry, orders: Orders, scratch: Path) -> Child:
     folder = Path(tempfile.mkdtemp(dir=scratch))
     sys.stdout.flush()
     sys.stderr.flush()
@@ -113,10 +115,10 @@ def start(entry: Entry, modes: list[str], limits: Limits, scratch: Path) -> Chil
             output = os.open(folder / "printed", os.O_CREAT | os.O_WRONLY)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            if limits.gibibytes:
-                limit = int(limits.gibibytes * 2**30)
+            if orders.gibibytes:
+                limit = int(orders.gibibytes * 2**30)
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-            measure(entry, modes, folder / "found.json")
+            measure(entry, orders.modes, orders.sides, folder / "found.json")
             code = 0
         except BaseException:  # the child ends here whatever happened, never in what its parent was doing
             traceback.print_exc()

@@ -30,7 +30,7 @@ CALLS = 3
 SIDES: dict[str, type[Ours] | type[Theirs]] = {"ours": Ours, "theirs": Theirs}
 
 
-def measure(entry: Entry, modes: list[str], path: Path) -> None:
+def measure(entry: Entry, modes: list[str], sides: list[str], path: Path) -> None:
     """Everything about one model; what is known so far is in the file even if the process is ended."""
     found: dict[str, Any] = {"name": entry.name, "family": entry.family, "modes": {}}
     for number, mode in enumerate(modes):
@@ -38,7 +38,7 @@ def measure(entry: Entry, modes: list[str], path: Path) -> None:
             continue
         row: dict[str, Any] = {}
         found["modes"][mode] = row
-        names = ["ours", "theirs"]
+        names = list(sides)
         if (zlib.crc32(entry.name.encode()) + number) % 2:
             names.reverse()
         with torch.set_grad_enabled(mode == "training"):
@@ -46,7 +46,7 @@ def measure(entry: Entry, modes: list[str], path: Path) -> None:
     path.write_text(json.dumps(found))
 
 
-def warm_up() -> None:
+def warm_up(sides: list[str]) -> None:
     """What a process needs once: one thread, and both sides in use. No backward: a child could run none after that."""
     torch.set_num_threads(1)
     tracer.install()
@@ -56,7 +56,7 @@ def warm_up() -> None:
         return Built(torch.nn.Sequential(*layers), {"args": (torch.randn(2, 4),)})
 
     small = Entry("warm-up", "", build)
-    for side in SIDES.values():
+    for side in map(SIDES.__getitem__, sides):
         for train in (False, True):
             with torch.set_grad_enabled(train):
                 call, model = small.make(train)
