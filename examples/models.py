@@ -35,7 +35,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="those with one of these in their names")
     parser.add_argument("--family", choices=FAMILIES)
     parser.add_argument("--train", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--ours-only", action="store_true", help="without torch.compile: quicker, and no times of calls")
+    parser.add_argument("--ours-only", action="store_true", help="without torch.compile; quicker")
     parser.add_argument("--list", action="store_true", help="only the names")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1; more disturb the times)")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one model (default: 120)")

@@ -30,7 +30,8 @@ EXPECTED: dict[str, dict[str, tuple[int, int, int]]] = {
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the example found, in one run for all: it imports the libraries once."""
     path = tmp_path_factory.mktemp("models") / "found.json"
-    command = [sys.executable, str(ROOT / "examples" / "models.py"), "--ours-only", "--json", str(path), "--only", *EXPECTED]
+    program = str(ROOT / "examples" / "models.py")
+    command = [sys.executable, program, "--ours-only", "--json", str(path), "--only", *EXPECTED]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
     environment.pop("TORCHGRAFT", None)
     done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=400, check=False)

@@ -77,9 +77,18 @@ def versions() -> str:
 
 def summary(mode: str, found: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
     lines = [f"{mode}: {len(found)} models"]
+    compared = any("theirs" in row for _, row in found)
     for what, test in (("agree with eager", agrees), ("equal bit for bit", is_equal), ("are one graph", one_graph)):
         ours, theirs = (sum(test(row.get(side)) for _, row in found) for side in ("ours", "theirs"))
-        lines.append(f"  {what}: torchgraft {ours}, torch.compile {theirs}")
+        lines.append(f"  {what}: torchgraft {ours}" + (f", torch.compile {theirs}" if compared else ""))
+    trouble = [name for name, row in found if row.get("ours", {}).get("troubles")]
+    lines.append(f"  errors inside torchgraft, or a fall back to plain: {len(trouble)} {' '.join(trouble)}".rstrip())
+    return lines + (beside(found) if compared else [])
+
+
+def beside(found: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
+    """The lines that compare the two."""
+    lines = []
     for what, test in (("one graph", one_graph), ("agreement", agrees)):
         for one, other in (("theirs", "ours"), ("ours", "theirs")):
             names = [name for name, row in found if test(row.get(one)) and not test(row.get(other))]
@@ -93,8 +102,6 @@ def summary(mode: str, found: Sequence[tuple[str, dict[str, Any]]]) -> list[str]
     slower = [name for name, call in timed if call["ours"] >= call["theirs"]]
     lines.append(f"  a call costs less with torchgraft: {len(timed) - len(slower)} of {len(timed)}"
                  + (f", not {' '.join(slower)}" if slower else ""))
-    trouble = [name for name, row in found if row.get("ours", {}).get("troubles")]
-    lines.append(f"  errors inside torchgraft, or a fall back to plain: {len(trouble)} {' '.join(trouble)}".rstrip())
     return lines
 
 
