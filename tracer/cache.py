@@ -71,6 +71,7 @@ class Region:
 
     failures: how often its graph raised, and the original bytecode ran instead.
     watching: weak references to the objects that it cannot do without, which drop it when they die.
+    callees: what it hands private copies over of (a function, or a closure's code), and the states of these.
     """
 
     compiled: Compiled
@@ -79,6 +80,7 @@ class Region:
     backend_seconds: float
     failures: int = 0
     watching: list[weakref.ref[Any]] = field(default_factory=list)
+    callees: tuple[tuple[weakref.ref[Any], weakref.ref[CodeState]], ...] = ()
 
     @property
     def capture(self) -> Capture:
@@ -361,6 +363,8 @@ class Family:
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        #: by identity: the functions and codes in whose copies nothing was ever compiled
+        self.idle: dict[int, weakref.ref[Any]] = {}
 
     def find(self, original: object) -> Any:
         found = self._copies.get(id(original))
@@ -368,6 +372,10 @@ class Family:
 
     def keep(self, original: object, copy: object) -> None:
         self._copies[id(original)] = weakref.ref(original), weakref.ref(copy)
+
+    def is_idle(self, original: object) -> bool:
+        found = self.idle.get(id(original))
+        return found is not None and found() is original
 
     def live(self) -> list[CodeState]:
         found = (state() for state in self.states)

@@ -27,7 +27,9 @@ from .watching import Watch
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
-HELPERS = ("k_miss", "k_failed", "k_raised")
+HELPERS = ("k_miss", "k_failed", "k_raised", "k_trial")
+#: After so many runs a region on trial reports.
+TRIALS = frozenset([20, 200, 2000])
 
 
 class _Helper(str):
@@ -56,6 +58,7 @@ class Compiled:
     call: takes the graph's inputs and returns its outputs; None for a capture without a graph.
     number: names the region in calls of the helpers.  hits: how often it ran, in a list that the text counts in.
     watch: watches the model, so that most guards need not be asked.
+    on_trial: it has no graph, and only hands private copies over: its text reports how often it ran.
     """
 
     capture: Capture
@@ -64,6 +67,7 @@ class Compiled:
     hits: list[int] = field(default_factory=lambda: [0])
     written: RegionText | None = field(default=None, repr=False)
     watch: Watch | None = field(default=None, repr=False)
+    on_trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,11 @@ def _guard_lines(tests: Sequence[_Test], hit: str, error: str, raised: str) -> l
 def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:
     """What runs behind the guards: count, call the graph, repeat the effects."""
     capture = region.capture
-    lines = [f"{constants.reserve('k_hits', region.hits)}[0] += 1"]
+    hits = constants.reserve("k_hits", region.hits)
+    lines = [f"{hits}[0] += 1"]
+    if region.on_trial:
+        trials, trial = constants.reserve("k_trials", TRIALS), constants.reserve("k_trial", _Helper("k_trial"))
+        lines += [f"if {hits}[0] in {trials}:", f"    {trial}({region.number})"]
     if region.call is not None:
         call = f"{constants.reserve('k_graph', region.call)}({', '.join(inputs)})"
         if capture.outputs:

@@ -31,13 +31,14 @@ class Layout:
 
 
 class Helpers(dict[str, Callable[..., Any]]):
-    """k_miss, k_failed and k_raised that note their calls."""
+    """k_miss, k_failed, k_raised and k_trial that note their calls."""
 
     def __init__(self) -> None:
-        super().__init__(k_miss=self.miss, k_failed=self.failed, k_raised=self.raised)
+        super().__init__(k_miss=self.miss, k_failed=self.failed, k_raised=self.raised, k_trial=self.trial)
         self.misses: list[tuple[Any, ...]] = []
         self.failures: list[tuple[int, Exception]] = []
         self.raises: list[tuple[int, Exception]] = []
+        self.trials: list[int] = []
 
     def miss(self, *arguments: Any) -> str:
         self.misses.append(arguments)
@@ -48,6 +49,9 @@ class Helpers(dict[str, Callable[..., Any]]):
 
     def raised(self, number: int, error: Exception) -> None:
         self.raises.append((number, error))
+
+    def trial(self, number: int) -> None:
+        self.trials.append(number)
 
 
 def region(

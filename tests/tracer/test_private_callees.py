@@ -6,13 +6,14 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
 import tracer
-from tests.support import CountingBackend
+from tests.support import CountingBackend, compile_with
 from tracer.api import is_grafted
 
 x = torch.arange(6.0).reshape(2, 3)
@@ -188,3 +189,50 @@ def test_a_copy_of_a_closure_keeps_its_cells_and_nothing_else_alive() -> None:
         assert torch.equal(compiled(x), x * 2 + 1)
     gc.collect()
     assert [ref() for ref in seen] == [None] * 3
+
+
+@contextmanager
+def managed() -> Any:
+    yield 1
+
+
+def test_copies_in_which_nothing_is_ever_compiled_are_given_up() -> None:
+    """contextlib's methods and the manager's generator do nothing with tensors: later calls run these plain."""
+
+    def f(x: Any) -> Any:
+        with managed() as k:
+            y = x + k
+            print(end="")
+        return y
+
+    compiled = compile_with(f, backend=CountingBackend())
+    for _ in range(30):
+        assert torch.equal(compiled(x), x + 1)
+    before = tracer.counters()["hits"]
+    compiled(x)
+    assert tracer.counters()["hits"] - before == 1
+
+
+def rarely(x: Any, now: bool) -> Any:
+    print(end="")
+    if now:
+        x = x * 2
+        print(end="")
+        x = x + 1
+    return x
+
+
+def test_a_copy_of_the_users_own_function_is_kept_for_the_path_that_comes_late() -> None:
+    backend = CountingBackend()
+
+    def f(x: Any, now: bool) -> Any:
+        x = rarely(x, now)
+        print(end="")
+        return x
+
+    compiled = compile_with(f, backend=backend)
+    for step in range(200):
+        now = step % 40 == 39
+        assert torch.equal(compiled(x, now), f(x, now))
+    assert backend.op_count == 2
+    assert backend.calls >= 6

@@ -180,9 +180,9 @@ class TestNothingHere:
 
     def test_but_one_with_a_private_callee_is(self):
         capture = types.SimpleNamespace(graph=None, spares=False, constants={"k_f": Callee(plain)})
-        assert is_worth_it(capture)
+        assert is_worth_it(capture, types.SimpleNamespace(is_idle=lambda original: False))
         capture.constants = {"k_f": plain}
-        assert not is_worth_it(capture)
+        assert not is_worth_it(capture, types.SimpleNamespace(is_idle=lambda original: False))
 
 
 class TestBreaks:

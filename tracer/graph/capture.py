@@ -42,6 +42,11 @@ class Callee:
 
     function: FunctionType
 
+    @property
+    def original(self) -> object:
+        """What the copies are known by."""
+        return self.function
+
 
 @dataclass(frozen=True, eq=False)
 class ClosureCallee:
@@ -52,6 +57,10 @@ class ClosureCallee:
 
     code: CodeType
     globals: dict[str, Any] = field(repr=False)
+
+    @property
+    def original(self) -> object:
+        return self.code
 
 
 @dataclass(frozen=True)

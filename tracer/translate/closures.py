@@ -24,6 +24,10 @@ class PrivateClosures:
         #: the state has it weakly, and lives as long as somebody has it
         self._code = state.original
 
+    @property
+    def state(self) -> CodeState:
+        return self._state
+
     def __call__(self, function: FunctionType) -> FunctionType:
         state = self._state
         if state.grafted is None or original_code(function.__code__) is not self._copied:

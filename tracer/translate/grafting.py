@@ -24,13 +24,15 @@ Watch = Callable[[CodeType, Callable[[CodeType, FrameType], bool]], None]
 
 
 class Grafter:
-    """Writes slots and grafts. The three functions are what the texts call: see `emit.HELPERS`.
+    """Writes slots and grafts. The four functions are what the texts call: see `emit.HELPERS`.
 
     watch: tells of function starts, where that is cheap; `on_start` is then told of the first ones.
     """
 
-    def __init__(self, miss: Serve, failed: Serve, raised: Serve, on_start: Callable[[EntryState, FrameType], bool]):
-        self._miss, self._failed, self._raised = miss, failed, raised
+    def __init__(
+        self, miss: Serve, failed: Serve, raised: Serve, trial: Serve, on_start: Callable[[EntryState, FrameType], bool]
+    ) -> None:
+        self._miss, self._failed, self._raised, self._trial = miss, failed, raised, trial
         self._on_start = on_start
         self.watch: Watch | None = None
 
@@ -55,6 +57,7 @@ class Grafter:
             "k_miss": go_on if final else Helper(entry, slot, self._miss),
             "k_failed": Helper(entry, slot, self._failed),
             "k_raised": Helper(entry, slot, self._raised),
+            "k_trial": Helper(entry, slot, self._trial),
         }
         if slot is entry.wide() and entry.index == state.first and state.is_scouting:
             helpers["k_begins"] = Helper(entry, slot, self._begins)

@@ -68,13 +68,16 @@ class Maker:
         if captured.graph is not None:
             chosen = self._backend(state)
             call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
-        constants = {
-            name: self._private(state, value) if isinstance(value, (Callee, ClosureCallee)) else value
-            for name, value in captured.constants.items()
-        }
+        constants, callees = dict(captured.constants), []
+        for name, value in captured.constants.items():
+            if isinstance(value, (Callee, ClosureCallee)):
+                copy, inner = self._private(state, value)
+                constants[name] = copy
+                callees.append((weakref.ref(value.original), weakref.ref(inner)))
         compiled = emit.Compiled(dataclasses.replace(captured, constants=constants), call)
+        compiled.on_trial = call is None and bool(callees) and not captured.spares
         emit.write_region(compiled, entry.layout.parameters, original_code=original_code)
-        return Region(compiled, backend, seconds, time.perf_counter() - began)
+        return Region(compiled, backend, seconds, time.perf_counter() - began, callees=tuple(callees))
 
     def _dynamic(self, state: CodeState) -> bool | None:
         return self.settings.dynamic if state.options.dynamic is None else state.options.dynamic
@@ -88,23 +91,26 @@ class Maker:
             dynamic=self._dynamic(state),
         )
 
-    def _private(self, state: CodeState, callee: Callee | ClosureCallee) -> FunctionType | PrivateClosures:
-        """The callee's copy for this compile: nobody else calls it, so it may be grafted."""
+    def _private(self, state: CodeState, callee: Callee | ClosureCallee) -> tuple[Any, CodeState]:
+        """The callee's copy for this compile, and its state: nobody else calls it, so it may be grafted."""
         family = state.family
         if isinstance(callee, Callee):
             function = callee.function
             copy = family.find(function)
             if copy is None:
                 copy = plain_copy(function, own_code=True)
-                self._adopt(state, copy)
+                inner = self._adopt(state, copy)
                 family.keep(function, copy)
-            return copy
+                return copy, inner
+            known = self.registry.state_of(copy)
+            assert known is not None
+            return copy, known
         closures = family.find(callee.code)
         if closures is None:
             first = FunctionType(callee.code.replace(), callee.globals, closure=_empty_cells(callee.code))
             closures = PrivateClosures(self._adopt(state, first), callee.code)
             family.keep(callee.code, closures)
-        return closures
+        return closures, closures.state
 
     def _adopt(self, state: CodeState, copy: FunctionType) -> CodeState:
         options = dataclasses.replace(state.options, fullgraph=False)

@@ -14,6 +14,7 @@ from rewriter.layouts import enterable, wide_landable
 from rewriter.loops import loops, loops_around
 from rewriter.region import EntryLayout
 
+from ..cache import Family
 from ..graph.capture import Callee, Capture, ClosureCallee
 from ..originals import original_code
 
@@ -142,10 +143,11 @@ def take_arguments(frame: FrameType, names: Iterable[str]) -> tuple[Any, ...] | 
     return arguments
 
 
-def is_worth_it(captured: Capture) -> bool:
-    """Does a region do what the original bytecode doesn't do as fast? A private callee has regions of its own."""
+def is_worth_it(captured: Capture, family: Family) -> bool:
+    """Does a region do what the original bytecode doesn't do as fast? A private callee may have regions of its own."""
     return captured.graph is not None or captured.spares or any(
-        isinstance(value, (Callee, ClosureCallee)) for value in captured.constants.values()
+        isinstance(value, (Callee, ClosureCallee)) and not family.is_idle(value.original)
+        for value in captured.constants.values()
     )
 
 

@@ -27,6 +27,7 @@ from ..originals import original_code
 from .grafting import Grafter
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
+from .trials import has_work, note_idle
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -48,7 +49,7 @@ class Translator:
         self.counters = counters
         self.on = False
         self.when_off: Callable[[CodeState], None] = lambda state: None
-        self.grafter = Grafter(self.miss, self.graph_failed, self.guard_raised, self.start)
+        self.grafter = Grafter(self.miss, self.graph_failed, self.guard_raised, self.trial, self.start)
         self.maker = Maker(registry, capture, self._adopt_copy)
         self._lock = threading.Lock()
         self._owner: int | None = None
@@ -195,7 +196,7 @@ class Translator:
             captured, seconds = self.maker.capture(state, entry, arguments)
             if captured.graph_break is not None:
                 self._note_break(state, entry, captured.graph_break)
-            if not is_worth_it(captured):
+            if not is_worth_it(captured, state.family):
                 self._nothing_here(state, entry, captured.passed_by)
                 self.grafter.enter_at(state, behind(state.decoded, captured))
                 return None
@@ -307,6 +308,24 @@ class Translator:
             log.guards.debug("%s entry %d: a guard raised", state.name, entry.index, exc_info=error)
         if config.strict():
             raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
+
+    def trial(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
+        """`k_trial`: a region that only hands private copies over has run so often. Where these do nothing, it goes."""
+        [number] = arguments
+        state, region = entry.state, next((r for r in entry.regions if r.compiled.number == number), None)
+        if state is None or region is None or not self._take_lock(blocking=False):
+            return
+        try:
+            if has_work(region) or region not in entry.regions:
+                return
+            note_idle(state, region)
+            entry.regions.remove(region)
+            if entry.regions:
+                self.grafter.write(state, entry)
+            else:
+                self.grafter.nothing_here(state, entry, 0)
+        finally:
+            self._let_go()
 
     def _fresh_region_refused(self, state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> None:
         if not entry.regions or not self._take_lock(blocking=False):
