@@ -392,6 +392,7 @@ STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_ena
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
 
+
 def is_note_of_dynamo(function: object) -> bool:
     """Is this what TorchDynamo adds to `Module.__init__` once it is in use? It isn't imported here to find out."""
     return (
@@ -401,9 +402,9 @@ def is_note_of_dynamo(function: object) -> bool:
     )
 
 
+#: the arguments of `to()`, in order
+parse_to: Any = torch._C._nn._parse_to
 #: how many dispatch modes are entered
 MODES_COUNTED = _present(torch._C, "_len_torch_dispatch_stack")
-#: notes that a name was used, once in a process
-NOTES_USAGE = _present(torch._C, "_log_api_usage_once")
 #: other names of torch.compiler.is_compiling
 IS_COMPILING = _present(torch._utils, "is_compiling")

@@ -77,3 +77,24 @@ def test_modules_made_inside_though_dynamo_notes_them() -> None:
     torch.compile(torch.nn.Linear(3, 3), backend="eager")(X)
     assert torch.nn.Module.__init__.__module__ == "torch._dynamo.mutation_guard"
     whole(Sliced(), X, backward=True)
+
+
+class Router(torch.nn.Module):
+    """As mixtures of experts that choose in another precision: the layer is what it shall be already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classifier = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+        self.dtype = torch.float32
+
+    def forward(self, x: Any) -> Any:
+        self.classifier = self.classifier.to(self.dtype).to(x.device).to(x)
+        return self.classifier(x)
+
+
+def test_to_what_it_is_already() -> None:
+    torch.manual_seed(0)
+    whole(Router(), X, backward=True)
+    moved = Router()
+    moved.dtype = torch.float64
+    check(moved, X.double())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
     MODES_COUNTED,
-    NOTES_USAGE,
     OPERATOR_NAMESPACES,
     OPERATOR_TYPES,
     STATE_QUERIES,
@@ -71,8 +69,6 @@ _STATE_QUERIES: list[Callable[..., Any]] = [
 _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
     torch.jit.is_scripting: _no, **dict.fromkeys(IS_COMPILING, _yes),
-    # what is noted at capture need not be noted again
-    **{note: functools.partial(note) for note in NOTES_USAGE},
 }  # fmt: skip
 #: ... as long as the STATE guard holds: no capture begins within such a mode, and its own ones are not the program's
 _ANSWERS_BY_STATE: dict[Callable[..., Any], Callable[..., Any]] = {
