@@ -32,6 +32,7 @@ SIDES: dict[str, type[Ours] | type[Theirs]] = {"ours": Ours, "theirs": Theirs}
 
 def measure(entry: Entry, modes: list[str], sides: list[str], path: Path) -> None:
     """Everything about one model; what is known so far is in the file even if the process is ended."""
+    torch.set_num_threads(1)  # makes torch's pool of threads anew, which a fork leaves behind, before autograd needs it
     found: dict[str, Any] = {"name": entry.name, "family": entry.family, "modes": {}}
     for number, mode in enumerate(modes):
         if mode == "training" and not entry.trains:
@@ -138,11 +139,13 @@ def call_seconds(ready: dict[str, tuple[Side, Callable[[], Any]]]) -> dict[str, 
     try:
         for _, call in ready.values():
             call(), call()
-        times = interleaved({name: call for name, (_, call) in ready.items()}, rounds=25)
+        times = interleaved({name: call for name, (_, call) in ready.items()}, rounds=40, seconds=0.001)
     except Exception as error:  # between graphs a model may look at values, and these are all zero
         return {"error": told(error)}
     again = [name for name, (side, _) in ready.items() if side.backend.graphs != before[name]]
-    return {**{name: statistics.median(found) for name, found in times.items()}, "recompiled": again}
+    # the lower quartile: what else runs on the machine only adds, and to both
+    quartiles = {name: statistics.quantiles(found, n=4)[0] for name, found in times.items()}
+    return {**quartiles, "recompiled": again}
 
 
 def told(error: Exception) -> str:
