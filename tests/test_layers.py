@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "rewriter",
     "tracer.breaks",
-    "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals",
+    "tracer.errors tracer.config tracer.log tracer.torch_private tracer.originals tracer.signals",
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
     " tracer.dict_events tracer.watching",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text"

@@ -27,7 +27,7 @@ from rewriter.text import new_slot
 from .config import Options
 from .emit import Compiled
 from .errors import GraphBreak, UserLine
-from .graph.capture import Capture
+from .graph.capture import Capture, Exit
 from .originals import original_code, remember
 
 #: Serves a call that a slot makes: its entry, the slot itself, the arguments.
@@ -150,9 +150,11 @@ class EntryState:
         """Is it one of those that fresh regions are written into?"""
         return slot is self.slot or slot is self.wide()
 
-    def can_run_in(self, slot: FunctionType, landing: int) -> bool:
-        """Can what ends at this landing run in the frame that called this slot?"""
-        return landing in self.wide_exits if slot is self.wide() else slot is self.slot and landing in self.exits
+    def can_run_in(self, slot: FunctionType, exit_: Exit) -> bool:
+        """Can what ends there run in the frame that called this slot?"""
+        if slot is self.wide():
+            return exit_.landing in self.wide_exits
+        return slot is self.slot and exit_.number in self.exits
 
     @property
     def has_work(self) -> bool:
@@ -361,17 +363,19 @@ class Family:
     def __init__(self, root: CodeState) -> None:
         self._root = weakref.ref(root)
         self.states: list[weakref.ref[CodeState]] = []
-        #: by the identity of a function, or of a closure's code: that, and its copy or what makes its copies
-        self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
+        self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
         #: by identity: the functions and codes in whose copies nothing was ever compiled
         self.idle: dict[int, weakref.ref[Any]] = {}
 
-    def find(self, original: object) -> Any:
+    def find(self, original: object, code: CodeType) -> Any:
         found = self._copies.get(id(original))
-        return None if found is None or found[0]() is not original else found[1]()
+        if found is None or found[0]() is not original or found[1]() is not code:
+            return None
+        return found[2]()
 
-    def keep(self, original: object, copy: object) -> None:
-        self._copies[id(original)] = weakref.ref(original), weakref.ref(copy)
+    def keep(self, original: object, code: CodeType, copy: object) -> None:
+        self._copies[id(original)] = weakref.ref(original), weakref.ref(code), weakref.ref(copy)
 
     def is_idle(self, original: object) -> bool:
         found = self.idle.get(id(original))

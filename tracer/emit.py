@@ -206,7 +206,7 @@ def _write_region(
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(tests, hit, error, f"{raised}({region.number}, {error})")
     lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
-    values = ", ".join((str(capture.exit.landing), *capture.exit.values))
+    values = ", ".join((str(capture.exit.number), *capture.exit.values))
     exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
     direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
     every = [*lines, *exit_, *direct]

@@ -59,6 +59,7 @@ __all__ = [
     "lazy_graph_module",
     "named_backends",
     "new_shape_env",
+    "no_saved_tensor_hooks",
     "operator_traits",
     "plain_fake",
     "quiet_fake_tensors",
@@ -312,6 +313,20 @@ def called_plainly(module: torch.nn.Module) -> bool:
 def has_compiled_call() -> bool:
     """Does this torch look for it at all?"""
     return hasattr(torch.nn.Module, COMPILED_CALL) and hasattr(torch.nn.Module, "_call_impl")
+
+
+@contextmanager
+def no_saved_tensor_hooks() -> Iterator[None]:
+    """Within it no hook of the user's is given what autograd saves."""
+    taken = []
+    while (hooks := saved_tensor_hooks(True)) is not None:
+        taken.append(hooks)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(taken):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
 @contextmanager

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import collections
 import gc
+import os
+import signal
+import tempfile
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -13,7 +16,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import check, compile_with
+from tests.support import check, check_calls, compile_with
 
 x = torch.arange(6.0).reshape(2, 3)
 GLOBAL = 3
@@ -256,6 +259,43 @@ def test_rebound_local_is_freed_behind_the_region() -> None:
     check(fn, x, calls=5)
 
 
+class Held:
+    """Tells how many there are."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        Held.count += 1
+
+    def __del__(self) -> None:
+        Held.count -= 1
+
+
+def test_what_an_opaque_call_gave_lives_until_the_frame_ends() -> None:
+    """It was let go where the region landed, since nobody reads the local any more: a temporary folder was gone."""
+
+    def fn(a: Any) -> Any:
+        folder = tempfile.TemporaryDirectory()
+        path = os.path.join(folder.name, "x.pt")
+        guard = Held()  # noqa: F841
+        print(end="")
+        other = eval("Held")()  # noqa: F841
+        a = a + 1
+        torch.save(a, path)
+        return a + torch.load(path), Held.count
+
+    def generator(a: Any) -> Any:
+        guard = eval("Held")()  # noqa: F841
+        yield a + 1
+        yield a + Held.count
+
+    check(fn, x, calls=5)
+    compiled = compile_with(generator, backend="eager")
+    for _ in range(4):
+        assert [float(item.sum()) for item in compiled(x)] == [float(item.sum()) for item in generator(x)]
+    assert Held.count == 0
+
+
 # a dict of another class ----------------------------------------------------------------------------------------------
 def test_instance_dict_that_is_ordered() -> None:
     """An OrderedDict does not hear of attributes that are set; so what its iteration gives is not what lookup finds."""
@@ -298,3 +338,122 @@ def test_hook_on_an_intermediate_across_a_break() -> None:
     for _ in range(3):
         a = torch.ones(2, requires_grad=True)
         assert ended(compiled, a) == [20.0, 20.0]
+
+
+# callees that change, interrupts, hooks -------------------------------------------------------------------------------
+def test_a_broken_callee_whose_defaults_and_code_change() -> None:
+    def callee(a: Any, by: Any = 2, *, plus: Any = 1) -> Any:
+        print(end="")
+        return a * by + plus
+
+    def other(a: Any, by: Any = 3, *, plus: Any = 5) -> Any:
+        print(end="")
+        return a - by - plus
+
+    def use(a: Any) -> Any:
+        return CALLEES.callee(a) * 2
+
+    CALLEES.callee = staticmethod(callee)
+    compiled = compile_with(use, backend="eager")
+    steps: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: setattr(callee, "__defaults__", (7,)),
+        lambda: setattr(callee, "__kwdefaults__", {"plus": 11}),
+        lambda: callee.__kwdefaults__.update(plus=12),
+        lambda: setattr(callee, "__code__", other.__code__),
+    ]
+    for step in steps:
+        step()
+        for _ in range(3):
+            assert torch.equal(compiled(x), use(x))
+
+
+class CALLEES:
+    callee: Any
+
+
+class TooLong(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [TooLong, KeyboardInterrupt])
+def test_a_signal_handler_raises_while_a_graph_runs(kind: type[BaseException]) -> None:
+    """An Exception was taken for a graph that fails, and the original bytecode ran instead."""
+
+    def handler(number: int, frame: Any) -> None:
+        raise kind
+
+    ended = []
+
+    def fn(a: Any) -> Any:
+        try:
+            for _ in range(4):
+                a = torch.ops.torchgraft_tests.raises_a_signal(a)
+            return a
+        except (TooLong, KeyboardInterrupt):
+            return "interrupted"
+        finally:
+            ended.append(1)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        compiled = compile_with(fn, backend="eager")
+        for n in range(4):
+            assert compiled(x) == "interrupted"
+            assert len(ended) == n + 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@torch.library.custom_op("torchgraft_tests::raises_a_signal", mutates_args=())
+def raises_a_signal(a: torch.Tensor) -> torch.Tensor:
+    signal.raise_signal(signal.SIGALRM)
+    return a + 1
+
+
+@raises_a_signal.register_fake
+def _(a: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(a)
+
+
+def test_hooks_that_are_called_when_forward_raises() -> None:
+    class Fails(torch.nn.Module):
+        def forward(self, a: Any) -> Any:
+            raise ValueError("no")
+
+    def fn(model: Any, a: Any) -> Any:
+        try:
+            return model(a)
+        except ValueError:
+            return a + 1
+
+    model = Fails()
+    model.register_forward_pre_hook(lambda *_: print("before"))
+    model.register_forward_hook(lambda *_: print("always"), always_call=True)
+    check(fn, model, x)
+
+
+def test_saved_tensor_hooks_are_not_given_fakes() -> None:
+    packed = []
+
+    def pack(tensor: Any) -> Any:
+        packed.append(type(tensor))
+        return tensor
+
+    def fn(a: Any) -> Any:
+        return (a.sin() * a).sum()
+
+    compiled = compile_with(fn, backend="eager")
+    a = x.clone().requires_grad_()
+    counts = []
+    for _ in range(3):
+        packed.clear()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            compiled(a).backward()
+        counts.append(list(packed))
+    assert counts[0] == counts[1] == counts[2]
+    assert set(counts[0]) == {torch.Tensor}
+
+
+def test_a_changing_number_that_no_tensor_can_hold() -> None:
+    check_calls(lambda a, n: a * n, (x, 3), (x, 2), (x, 4), (x, 2**63), (x, 5), (x, 2**64), (x, 6))

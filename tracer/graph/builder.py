@@ -16,6 +16,7 @@ import torch
 import torch.fx
 
 from ..errors import CannotUndo, GraphBreak, InternalError
+from ..signals import raised_by_signal
 from ..torch_private import FakeTensor, lazy_graph_module, new_shape_env, shape_env_state
 from . import finishing
 from .arguments import PLAIN, convert
@@ -139,6 +140,8 @@ class GraphBuilder:
                     result = target(*fake_args, **fake_kwargs)  # type: ignore[operator]
         except Exception as error:
             self._note_writes(observed, (fake_args, fake_kwargs))
+            if raised_by_signal(error):
+                raise
             raise explained(error, target) from error
         has_effect = observed.anything and self._note(observed, (fake_args, fake_kwargs))
         known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None

@@ -25,11 +25,18 @@ class Exit:
     """Where the region ends: a landing, and expressions for its locals and its stack, in the layout's order.
 
     locals: the names of the locals, which the first values are for.
+    full: it binds locals too that nobody reads any more, by the full landing (see `landing_layout`).
     """
 
     landing: int
     values: tuple[str, ...]
     locals: tuple[str, ...] = ()
+    full: bool = False
+
+    @property
+    def number(self) -> int:
+        """What the slot answers with."""
+        return ~self.landing if self.full else self.landing
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,22 +18,23 @@ import torch
 from rewriter.decode import Decoded
 from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
-from rewriter.region import KEEP, UNBOUND
+from rewriter.region import KEEP, UNBOUND, LandingLayout
 
 from ..errors import CannotUndo, GraphBreak, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Guard, Kind
-from ..sources import Call, Param
-from ..torch_private import quiet_fake_tensors, set_grad_enabled
+from ..sources import Attr, Call, Param
+from ..torch_private import no_saved_tensor_hooks, quiet_fake_tensors, set_grad_enabled
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
-from ..values.functions import BoundMethod, FunctionValue, PartialValue
+from ..values.constants import ConstantValue, is_constant
+from ..values.functions import BoundMethod, FunctionValue, PartialValue, is_torchs_own
 from ..values.modules import ModuleValue
 from ..values.objects import ObjectValue
-from ..values.private import private_text
+from ..values.private import has_own_copy, private_text
 from . import inlining, opcodes
 from .context import Context
 from .exits import ExitWriter, Unbuildable
@@ -68,7 +69,7 @@ def capture(request: Request) -> Capture:
     refusal = state.refusal()
     if refusal is not None:
         raise GraphBreak("torch mode is active", refusal)
-    with quiet_fake_tensors():
+    with quiet_fake_tensors(), no_saved_tensor_hooks():
         return _capture(request, state)
 
 
@@ -180,6 +181,8 @@ class Attempt:
                 self.loops.arrive(instruction.index, ctx.graph.node_count)
                 if self.crossed is None and catching_handler(self.decoded, instruction.index) != self.protected:
                     self.crossed = instruction.index
+                    if self._may_as_well_begin_here(mark):
+                        return self._land(mark, None)
             try:
                 if frame.step(instruction) is not None:  # a return that shares its unit with the load of a constant
                     return self._land(mark, None)
@@ -204,6 +207,15 @@ class Attempt:
         graph_break = GraphBreak("exception leaves the function", what)
         graph_break.stack = self.ctx.user_stack()
         return graph_break
+
+    def _may_as_well_begin_here(self, mark: Mark) -> bool:
+        """Nothing was captured in front of this `try`: then what interrupts the graph is raised within it.
+
+        A graph that raises an Exception is run again by the original bytecode; an interrupt, or what a handler of a
+        signal raises, is not, and comes from the entry.
+        """
+        entered = catching_handler(self.decoded, self.crossed or 0) is not None
+        return entered and not self.ctx.graph.node_count and mark is not self.first and not self.request.fullgraph
 
     def _has_left(self, index: int) -> bool:
         """Has the handler been left in which the region began? It can land inside of it only."""
@@ -297,6 +309,7 @@ class Attempt:
             return None
         value = self.ctx.real(value)
         if isinstance(value, FunctionValue):
+            self._pin(value)
             return CalleeValue(value)
         if isinstance(value, BoundMethod):
             function = self._private(value.function)
@@ -312,6 +325,16 @@ class Attempt:
             method = value.special(self.ctx, "__call__")
             return None if method is None else self._private(method)
         return None
+
+    def _pin(self, function: FunctionValue) -> None:
+        """A private copy has the code and the defaults that the function has now."""
+        real, source = function.function, function.source
+        if real is None or source is None or is_torchs_own(real):
+            return
+        self.ctx.guard(Kind.CODE, source, function.code)
+        if has_own_copy(function):
+            for name in ("__defaults__", "__kwdefaults__"):
+                self.ctx.guard(Kind.IS, Attr(source, name), getattr(real, name))
 
     def _finish(self, mark: Mark, graph_break: GraphBreak | None) -> Capture:
         try:
@@ -356,7 +379,7 @@ class Attempt:
             outputs=tuple(name for _, name in outputs),
             setup=tuple(out.setup),
             effects=tuple(effects),
-            exit=Exit(mark.index, values, landing_layout(self.decoded, mark.index).locals),
+            exit=Exit(mark.index, values, self._landing(mark.index).locals, self._is_full(mark.index)),
             constants=out.constants,
             graph_break=graph_break,
             can_retry=not graph.mutates_inputs and not graph.uses_rng,
@@ -364,12 +387,12 @@ class Attempt:
         )
 
     def _landing_values(self, out: ExitWriter, index: int) -> tuple[str, ...]:
-        layout = landing_layout(self.decoded, index)
+        layout, full = self._landing(index), self._is_full(index)
         texts = []
         live = self.decoded.live_at(index)
         for name in layout.locals:
             value = self.frame.locals.get(name)
-            if value is not None and name not in live:
+            if value is not None and name not in live and not (full and self._may_be_kept(value)):
                 texts.append(out.hold(KEEP, "KEEP"))
             elif value is not None:
                 texts.append(out.text(value))
@@ -381,6 +404,30 @@ class Attempt:
             if is_object:
                 texts.append(out.text(value))
         return tuple(texts)
+
+    def _landing(self, index: int) -> LandingLayout:
+        return landing_layout(self.decoded, ~index if self._is_full(index) else index)
+
+    def _is_full(self, index: int) -> bool:
+        """Does the frame alone hold an object from outside, in a local that the region bound and nobody reads?
+
+        What an opaque call gave (a temporary folder, a lock's guard) lives until the frame ends. Tensors do not: locals
+        that nobody reads would make every intermediate result one of the graph.
+        """
+        if self.decoded.instructions[index].opname == "RETURN_VALUE":
+            return False
+        dead = self.frame.locals.keys() - self.decoded.live_at(index)
+        return any(self._is_the_frames(name, self.frame.locals[name]) for name in dead)
+
+    def _is_the_frames(self, name: str, value: Value) -> bool:
+        if type(value.source) is not Param or self.at_entry.get(name) is value:
+            return False
+        request = self.request
+        given = dict(zip(request.layout.parameters, request.arguments, strict=True)).get(value.source.name)
+        return not (given is UNBOUND or isinstance(given, (torch.Tensor, type)) or is_constant(given))
+
+    def _may_be_kept(self, value: Value) -> bool:
+        return type(value.source) is Param or isinstance(value, ConstantValue)
 
     def _state_effects(self, out: ExitWriter, graph: FxCapture) -> list[str]:
         """Torch's state that the captured code changed and that outlives the region."""

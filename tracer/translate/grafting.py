@@ -51,7 +51,7 @@ class Grafter:
             entry.text = entry.text or text
 
     def _write(self, state: CodeState, entry: EntryState, slot: FunctionType, **how: Any) -> str:
-        regions = [r for r in entry.regions if entry.can_run_in(slot, r.capture.exit.landing)]
+        regions = [r for r in entry.regions if entry.can_run_in(slot, r.capture.exit)]
         final = entry.is_final or len(regions) < len(entry.regions)
         helpers: dict[str, Callable[..., Any]] = {
             "k_miss": go_on if final else Helper(entry, slot, self._miss),
@@ -110,7 +110,7 @@ class Grafter:
         state.scouting.settled = True
         for entry in state.entries.values():
             for region in entry.regions:
-                entry.add_exit(region.capture.exit.landing)
+                entry.add_exit(region.capture.exit.number)
             self.write(state, entry)
         self.graft(state, state.decoded)
 
@@ -146,11 +146,11 @@ class Grafter:
         False: it ends where the code that called `slot` has no landing for it. Then only later calls can run it.
         """
         entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
-        landing = region.capture.exit.landing
-        runs_here = entry.can_run_in(slot, landing)
+        exit_ = region.capture.exit
+        runs_here = entry.can_run_in(slot, exit_)
         if state.scouting is not None:
             state.scouting.compiled = True
-        lands_elsewhere = not state.is_scouting and entry.add_exit(landing)
+        lands_elsewhere = not state.is_scouting and entry.add_exit(exit_.number)
         self.write(state, entry)
         self.enter_at(state, behind, anyway=lands_elsewhere)
         if state.is_scouting and not runs_here:

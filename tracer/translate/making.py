@@ -96,20 +96,21 @@ class Maker:
         family = state.family
         if isinstance(callee, Callee):
             function = callee.function
-            copy = family.find(function)
-            if copy is None:
+            code = original_code(function.__code__)
+            copy = family.find(function, code)
+            inner = None if copy is None else self.registry.state_of(copy)
+            if inner is None:
                 copy = plain_copy(function, own_code=True)
                 inner = self._adopt(state, copy)
-                family.keep(function, copy)
-                return copy, inner
-            known = self.registry.state_of(copy)
-            assert known is not None
-            return copy, known
-        closures = family.find(callee.code)
+                family.keep(function, code, copy)
+            # A guard of the region says that the function has these; a dict may be changed where it is.
+            copy.__defaults__, copy.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+            return copy, inner
+        closures = family.find(callee.code, callee.code)
         if closures is None:
             first = FunctionType(callee.code.replace(), callee.globals, closure=_empty_cells(callee.code))
             closures = PrivateClosures(self._adopt(state, first), callee.code)
-            family.keep(callee.code, closures)
+            family.keep(callee.code, callee.code, closures)
         return closures, closures.state
 
     def _adopt(self, state: CodeState, copy: FunctionType) -> CodeState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ from ..guard_text import explain_failure
 from ..guards import Guard, Kind
 from ..interpreter.capture import capture
 from ..originals import original_code
+from ..signals import raised_by_signal
 from .grafting import Grafter
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
@@ -213,6 +215,8 @@ class Translator:
         except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
             log.errors.debug("%s: not captured: %s", state.name, type(error).__name__)
         except Exception as error:
+            if raised_by_signal(error):
+                raise
             self._failed(state, error, entry)
         return None
 
@@ -278,6 +282,8 @@ class Translator:
         self.counters.add("graph_failures")
         self.counters.add("fallbacks")
         region = next((r for r in entry.regions if r.compiled.number == number), None)
+        if raised_by_signal(error):
+            raise error
         if state is None or region is None:
             return
         log.backend.debug("%s entry %d: the graph raised %s: %s", state.name, entry.index, type(error).__name__, error)
@@ -300,6 +306,8 @@ class Translator:
         What it looks at may not be there any more: a plain miss. Any other exception is our bug.
         """
         _, error = arguments
+        if raised_by_signal(error):
+            raise error
         if _finds_something_gone(error):
             return
         self.counters.add("guard_errors")
@@ -361,7 +369,10 @@ class Translator:
         """A region holds most objects weakly. When one dies it can never run again: it goes, with what it holds."""
         where = weakref.ref(entry), weakref.ref(region)
 
-        def died(_: Any) -> None:  # called by the garbage collector, maybe, in the midst of anything
+        def died(_: Any, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+            # called by the garbage collector, maybe, in the midst of anything, or at the end when modules are empty
+            if at_exit():
+                return
             self._orphans.append(where)
             if self._take_lock(blocking=False):
                 try:

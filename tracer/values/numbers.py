@@ -25,8 +25,11 @@ _EXACT_WITHOUT_DIMENSIONS = frozenset([torch.float32, torch.float64])
 
 
 def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the CPU with no dimensions, whatever the default device is. An int too large raises."""
-    return torch.scalar_tensor(number, dtype=dtype, device="cpu")
+    """A tensor on the CPU with no dimensions, whatever the default device is. An int too large is a miss."""
+    try:
+        return torch.scalar_tensor(number, dtype=dtype, device="cpu")
+    except (OverflowError, RuntimeError) as error:
+        raise LookupError(f"no tensor of {dtype} holds {number}") from error
 
 
 def as_operand(tensor: TensorValue, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:

@@ -36,6 +36,12 @@ def is_left_alone(function: FunctionValue) -> bool:
     return module.partition(".")[0] in _LEFT_ALONE or module.startswith(_LEFT_ALONE_IN_TORCH)
 
 
+def has_own_copy(function: FunctionValue) -> bool:
+    """Is it the same function at each call, with one copy? Else the region makes the copy from what it finds."""
+    known, pinned = function.function, function.source is None or isinstance(function.source, Held)
+    return known is not None and not known.__closure__ and (pinned or lives_for_ever(known))
+
+
 def private_text(out: ExitWriter, function: FunctionValue) -> str:
     """The function, for a place that does nothing but call it: its private copy where it can have one.
 
@@ -43,8 +49,8 @@ def private_text(out: ExitWriter, function: FunctionValue) -> str:
     """
     if is_left_alone(function):
         return out.text(function)
-    known, pinned = function.function, function.source is None or isinstance(function.source, Held)
-    if known is not None and not known.__closure__ and (pinned or lives_for_ever(known)):
-        return out.hold(Callee(known), f"callee_{known.__name__}")
+    if has_own_copy(function):
+        assert function.function is not None
+        return out.hold(Callee(function.function), f"callee_{function.function.__name__}")
     maker = out.hold(ClosureCallee(function.code, function.globals), f"callee_{function.code.co_name}")
     return f"{maker}({out.text(function)})"

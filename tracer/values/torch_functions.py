@@ -75,6 +75,8 @@ _ANSWERS_BY_STATE: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.jit.is_tracing: _no, **dict.fromkeys(TRACING_STATE, lambda: None),
     **dict.fromkeys(MODES_COUNTED, lambda: 0),
 }  # fmt: skip
+#: A module with hooks: told that it is compiled, it forgets those to be called when `forward` raises.
+_CALL_IMPL = vars(torch.nn.Module)["_call_impl"].__qualname__
 #: functions that change torch's state or leave torch: no operators
 _BREAKING = frozenset(
     "manual_seed seed initial_seed set_rng_state get_rng_state set_default_dtype set_default_device set_num_threads "
@@ -147,6 +149,8 @@ class TorchQuery(TorchFunctionValue):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         arguments = [ctx.real(a).as_python(ctx) for a in args]
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
+        if self.answer is _yes and ctx.frames and ctx.frames[-1].code.co_qualname == _CALL_IMPL:
+            return constant(False)
         if self.by_state:
             ctx.asked_state = True
         return call_pure(ctx, self.answer, *arguments, **named)

@@ -1,0 +1,26 @@
+"""Exceptions that a signal's handler raised in the midst of our work: the program's, wherever they come up."""
+
+from __future__ import annotations
+
+import signal
+from types import CodeType
+from typing import Any
+
+
+def raised_by_signal(error: BaseException) -> bool:
+    """Did the handler of a signal raise it (the usual time limit by SIGALRM)? What it interrupted is not to blame."""
+    codes = [code for number in signal.valid_signals() if (code := _code(signal.getsignal(number))) is not None]
+    traceback = error.__traceback__
+    while traceback is not None:
+        if any(traceback.tb_frame.f_code is code for code in codes):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _code(handler: Any) -> CodeType | None:
+    """Of a handler written in Python: a function, a method, an object with `__call__`."""
+    for function in (handler, getattr(handler, "__func__", None), getattr(type(handler), "__call__", None)):  # noqa: B004
+        if isinstance(code := getattr(function, "__code__", None), CodeType):
+            return code
+    return None
