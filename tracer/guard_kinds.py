@@ -319,7 +319,7 @@ def _write_no_overlap(w: Writer, source: Source, expected: Any) -> None:
     sources, overlap = expected
     if len(sources) < 2:
         return
-    name = w.constants.reserve("k_overlap", overlap.check)
+    name = w.constants.reserve("k_overlap", overlap.checker())
     w.add(f"{name}({', '.join(map(w.text, sources))})")
 
 

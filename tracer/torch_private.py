@@ -11,6 +11,7 @@ import builtins
 import functools
 import importlib
 import logging
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -405,5 +406,20 @@ HAS_TORCH_FUNCTION = (
 STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
+
+
+def is_note_of_dynamo(function: object) -> bool:
+    """Is this what TorchDynamo adds to `Module.__init__` once it is in use? It isn't imported here to find out."""
+    return (
+        isinstance(function, types.FunctionType)
+        and function.__globals__.get("__name__") == "torch._dynamo.mutation_guard"
+        and function.__qualname__ == "GenerationTracker.tag"
+    )
+
+
+#: the arguments of `to()`, in order
+parse_to: Any = torch._C._nn._parse_to
+#: how many dispatch modes are entered
+MODES_COUNTED = _present(torch._C, "_len_torch_dispatch_stack")
 #: other names of torch.compiler.is_compiling
 IS_COMPILING = _present(torch._utils, "is_compiling")

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -201,34 +203,51 @@ def test_differences_in_words() -> None:
 # storage overlap ------------------------------------------------------------------------------------------------------
 def test_overlap() -> None:
     base = torch.zeros(20)
-    apart = Overlap.of((base[:5], torch.zeros(5)))
-    assert apart.check(base[:5], base[5:10]) and apart.check(base[5:10], base[:5])
-    assert not apart.check(base[:5], base[4:9])
-    assert not apart.check(base[:5], base[:5])
-    together = Overlap.of((base[:5], base[2:7]))
-    assert together.check(base[:5], base[2:7]) and together.check(base[10:15], base[12:17])
-    assert not together.check(base[:5], base[3:8])
-    assert not together.check(base[2:7], base[:5])
-    assert not together.check(base[:5], torch.zeros(5))
+    apart = Overlap.of((base[:5], torch.zeros(5))).checker()
+    assert apart(base[:5], base[5:10]) and apart(base[5:10], base[:5])
+    assert not apart(base[:5], base[4:9])
+    assert not apart(base[:5], base[:5])
+    together = Overlap.of((base[:5], base[2:7])).checker()
+    assert together(base[:5], base[2:7]) and together(base[10:15], base[12:17])
+    assert not together(base[:5], base[3:8])
+    assert not together(base[2:7], base[:5])
+    assert not together(base[:5], torch.zeros(5))
 
 
 def test_overlap_of_three() -> None:
     base = torch.zeros(20)
-    seen = Overlap.of((base[:5], base[10:], base[3:8]))
-    assert seen.check(base[:5], base[10:], base[3:8])
-    assert seen.check(base[:5], torch.zeros(10), base[3:8])
-    assert not seen.check(base[:5], torch.zeros(10), torch.zeros(5))
-    assert not seen.check(base[:5], base[6:16], base[3:8])
+    seen = Overlap.of((base[:5], base[10:], base[3:8])).checker()
+    assert seen(base[:5], base[10:], base[3:8])
+    assert seen(base[:5], torch.zeros(10), base[3:8])
+    assert not seen(base[:5], torch.zeros(10), torch.zeros(5))
+    assert not seen(base[:5], base[6:16], base[3:8])
+
+
+PLACES = st.lists(st.integers(0, 20), min_size=4, max_size=4)
+
+
+@given(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.lists(PLACES, min_size=2, max_size=8))
+def test_overlap_when_some_of_them_move(sizes: list[int], places: list[list[int]]) -> None:
+    """What a check knows from earlier calls changes no answer."""
+    base = torch.zeros(25)
+
+    def at(starts: list[int]) -> list[torch.Tensor]:
+        return [base[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+
+    for apart in (Overlap.of(at(places[0])), Overlap.of(at([0, 5, 10, 15]))):
+        check = apart.checker()
+        for starts in places:
+            assert check(*at(starts)) == apart.checker()(*at(starts)) == (Overlap.of(at(starts)).pairs == apart.pairs)
 
 
 def test_overlap_of_transposed_and_empty() -> None:
     matrix = torch.zeros(4, 5)
-    columns = Overlap.of((matrix[:, 0], matrix[:, 1]))  # their ranges interleave: taken for overlapping
-    assert columns.check(matrix[:, 0], matrix[:, 1])
-    assert not columns.check(matrix[:, 0], torch.zeros(4, 5)[:, 1])
-    assert not columns.check(matrix[:, 1], matrix[:, 1])
-    empty = Overlap.of((torch.zeros(0), matrix))
-    assert empty.check(torch.zeros(0), matrix)
+    columns = Overlap.of((matrix[:, 0], matrix[:, 1])).checker()  # their ranges interleave: taken for overlapping
+    assert columns(matrix[:, 0], matrix[:, 1])
+    assert not columns(matrix[:, 0], torch.zeros(4, 5)[:, 1])
+    assert not columns(matrix[:, 1], matrix[:, 1])
+    empty = Overlap.of((torch.zeros(0), matrix)).checker()
+    assert empty(torch.zeros(0), matrix)
 
 
 # global state ---------------------------------------------------------------------------------------------------------

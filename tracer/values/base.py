@@ -75,6 +75,10 @@ class Value:
 
     # attributes and items -------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
+        """What no subclass answers; a class that overrides this ends with it."""
+        if name == "__class__":
+            cls = self.python_type(ctx)
+            return ctx.wrap(cls, ctx.hold(cls))
         self.refuse("attribute cannot be read", f".{name}")
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:

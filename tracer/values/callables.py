@@ -53,7 +53,7 @@ class HeldFunction(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         if name in _DESCRIPTION:
             return call_pure(ctx, getattr, self.function, name)
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.hold(self.function)

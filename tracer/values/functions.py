@@ -147,7 +147,7 @@ class FunctionValue(Value):
             return self
         if name == "__get__":
             return FunctionGet(self)
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if self.function is not None or (name.startswith("__") and name != "__wrapped__"):
@@ -273,6 +273,10 @@ class BoundMethod(Value):
             return self.function
         if name == "__self__":
             return self.receiver
+        if name == "__call__":
+            return self
+        if name != "__doc__" and any(name in vars(cls) for cls in MethodType.__mro__):
+            return super().getattr(ctx, name)
         return ctx.real(self.function).getattr(ctx, name)
 
     def reconstruct(self, out: ExitWriter) -> str:
@@ -322,7 +326,7 @@ class PartialValue(Value):
             return self.keywords(ctx)
         if self.source is None and not hasattr(functools.partial, name):
             ctx.raise_(AttributeError(f"'functools.partial' object has no attribute {name!r}"))
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def keywords(self, ctx: Context) -> Value:
         """The dict of keyword arguments, of which nobody may change the real one."""

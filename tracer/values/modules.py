@@ -17,7 +17,7 @@ from rewriter.versions import QUICK_INSTANCE_ATTRIBUTES
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..sources import Attr, Item, Operation, Source
-from ..torch_private import called_plainly
+from ..torch_private import called_plainly, parse_to
 from .attributes import GENERIC_GETATTRIBUTE, dict_source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
@@ -175,6 +175,8 @@ def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     if isinstance(real, ModuleValue) and module.source is None:
         _register_child(ctx, module, name, real)
         return constant(None)
+    if isinstance(real, ModuleValue) and _is_this_child(ctx, module, name, real):
+        return constant(None)
     if isinstance(real, ModuleValue) or _is_registered_when_set(ctx, real):
         module.refuse("module registers something", f"registering .{text}")
     for registry_name in ("_parameters", "_modules"):
@@ -189,6 +191,13 @@ def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     else:
         module.refuse("attribute cannot be set", f".{text}")
     return constant(None)
+
+
+def _is_this_child(ctx: Context, module: ModuleValue, name: Value, child: ModuleValue) -> bool:
+    """Does it lie there under this name? Then setting it changes nothing."""
+    children = module.registry(ctx, "_modules")
+    found = None if children is None else children.lookup(ctx, name)
+    return found is not None and ctx.real(found) is child and not _any_global(ctx, (_CHILD_HOOKS,))
 
 
 def _register_child(ctx: Context, module: ModuleValue, name: Value, child: ModuleValue) -> None:
@@ -237,6 +246,45 @@ def module_delattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
         module.refuse("attribute cannot be set", "deleting an attribute")
     module.generic_delattr(ctx, name.as_python(ctx))
     return constant(None)
+
+
+@known(Module.to)
+def module_to(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Where everything is what it shall become already: nothing. The rest would change parameters."""
+    module = _module(ctx, args[0], "to()")
+    device, dtype, _, memory_format = parse_to(
+        *[_for_parsing(ctx, arg) for arg in args[1:]], **{name: _for_parsing(ctx, arg) for name, arg in kwargs.items()}
+    )
+    if memory_format is not None or not _is_already(ctx, module, device, dtype):
+        module.refuse("module is not supported", "to() of what is something else")
+    return module
+
+
+def _for_parsing(ctx: Context, value: Value) -> Any:
+    real = ctx.real(value)
+    return real.fake if isinstance(real, TensorValue) else real.as_python(ctx)
+
+
+def _is_already(ctx: Context, module: ModuleValue, device: torch.device | None, dtype: torch.dtype | None) -> bool:
+    """Are all its tensors on this device, and those of floats of this type?"""
+    if class_attribute(ctx, module.cls, "_apply") is not Module._apply or module.own(ctx, "_apply") is not None:
+        return False
+    for name in _REGISTRIES:
+        registry = module.registry(ctx, name)
+        for _, part in [] if registry is None else registry.pairs(ctx):
+            real = ctx.real(part)
+            if isinstance(real, ModuleValue):
+                if not _is_already(ctx, real, device, dtype):
+                    return False
+            elif isinstance(real, TensorValue):
+                fake = real.fake
+                if fake.device != (device or fake.device):
+                    return False
+                if (fake.is_floating_point() or fake.is_complex()) and fake.dtype != (dtype or fake.dtype):
+                    return False
+            elif not (isinstance(real, ConstantValue) and real.value is None):
+                return False
+    return True
 
 
 @known(torch._C._log_api_usage_once)

@@ -51,7 +51,7 @@ class PythonModuleValue(Value):
                 ctx.raise_(AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}"))
             if type(self.module) is not ModuleType:  # a lazy module of a library: whatever it gives, it gives again
                 return ctx.wrap(getattr(self.module, name), Attr(self.source, name))
-        self.refuse("attribute cannot be read", f".{name}")
+        return super().getattr(ctx, name)
 
     def note_presence(self, ctx: Context, name: str) -> None:
         """Somebody relies on it that there is this attribute, whatever it is."""

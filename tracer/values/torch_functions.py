@@ -17,11 +17,13 @@ from ..sources import Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
+    MODES_COUNTED,
     OPERATOR_NAMESPACES,
     OPERATOR_TYPES,
     STATE_QUERIES,
     TENSOR_CLASSES,
     TRACING_STATE,
+    is_note_of_dynamo,
 )
 from .base import Value, wraps, wraps_object
 from .builtin_registry import name_of
@@ -66,8 +68,12 @@ _STATE_QUERIES: list[Callable[..., Any]] = [
 #: what capture answers by itself
 _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
-    torch.jit.is_scripting: _no, torch.jit.is_tracing: _no,
-    **dict.fromkeys(TRACING_STATE, lambda: None), **dict.fromkeys(IS_COMPILING, _yes),
+    torch.jit.is_scripting: _no, **dict.fromkeys(IS_COMPILING, _yes),
+}  # fmt: skip
+#: ... as long as the STATE guard holds: no capture begins within such a mode, and its own ones are not the program's
+_ANSWERS_BY_STATE: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.jit.is_tracing: _no, **dict.fromkeys(TRACING_STATE, lambda: None),
+    **dict.fromkeys(MODES_COUNTED, lambda: 0),
 }  # fmt: skip
 #: A module with hooks: told that it is compiled, it forgets those to be called when `forward` raises.
 _CALL_IMPL = vars(torch.nn.Module)["_call_impl"].__qualname__
@@ -128,22 +134,35 @@ class TorchFunctionValue(HeldFunction):
 class TorchQuery(TorchFunctionValue):
     """A function that asks torch's state, or a constant of torch's build."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("answer", "by_state")
 
     kind = "torch query"
 
-    def __init__(self, function: Callable[..., Any], answer: Callable[..., Any], source: Source | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], answer: Callable[..., Any], by_state: bool, source: Source | None = None
+    ) -> None:
         super().__init__(function, source)
         self.answer = answer
+        #: is it right only where the STATE guard holds?
+        self.by_state = by_state
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         arguments = [ctx.real(a).as_python(ctx) for a in args]
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
         if self.answer is _yes and ctx.frames and ctx.frames[-1].code.co_qualname == _CALL_IMPL:
             return constant(False)
-        if self.answer is self.function:
+        if self.by_state:
             ctx.asked_state = True
         return call_pure(ctx, self.answer, *arguments, **named)
+
+
+class NoteOfDynamo(HeldFunction):
+    """TorchDynamo notes which modules are new, for itself; what is made here, it never sees."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return constant(None)
 
 
 class RefusedFunction(HeldFunction):
@@ -173,6 +192,9 @@ class IsTensor(TorchFunctionValue):
 
 def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
     """The value of a function that torch defines as an operator, or that acts at once; None for any other one."""
+    if is_note_of_dynamo(obj):
+        ctx.guard(Kind.IS, source, obj)
+        return NoteOfDynamo(obj, source)
     operator = OPERATORS.get(id(obj))
     known = operator is not None and operator is obj
     if not known and not _acts_at_once(obj):
@@ -197,9 +219,11 @@ def _register() -> None:
         wraps_object(function)(builder)
 
     for function in _STATE_QUERIES:
-        special(function, lambda source, f=function: TorchQuery(f, f, source))  # type: ignore[misc]
-    for function, answer in _ANSWERS.items():
-        special(function, lambda source, f=function, a=answer: TorchQuery(f, a, source))  # type: ignore[misc]
+        special(function, lambda source, f=function: TorchQuery(f, f, True, source))  # type: ignore[misc]
+    for answers in (_ANSWERS, _ANSWERS_BY_STATE):
+        for function, answer in answers.items():
+            by = answers is _ANSWERS_BY_STATE
+            special(function, lambda source, f=function, a=answer, by=by: TorchQuery(f, a, by, source))  # type: ignore[misc]
     for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
     for function in FUNCTIONS:

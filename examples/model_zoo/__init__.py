@@ -1,0 +1,1 @@
+"""Real models, small and with random weights, and what `examples/models.py` measures on them."""
