@@ -20,6 +20,7 @@ import torch
 import torch.fx
 import torch.nn.modules.module as module_code
 from torch._guards import TracingContext, tracing
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -28,6 +29,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd import forward_ad
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
@@ -35,6 +37,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.fx.graph import _is_from_torch
 from torch.fx.node import _get_qualified_name
+from torch.utils._pytree import tree_leaves
 
 __all__ = [
     "DATA_DEPENDENT",
@@ -54,6 +57,7 @@ __all__ = [
     "exit_inference_mode",
     "forward_of",
     "inductor_backend",
+    "is_functional",
     "is_transformed",
     "lazy_graph_module",
     "named_backends",
@@ -65,6 +69,8 @@ __all__ = [
     "remember_fake",
     "set_grad_enabled",
     "shape_env_state",
+    "tag_activation_checkpoint",
+    "tree_leaves",
     "without_wrappers",
 ]
 
@@ -154,6 +160,11 @@ def operator_traits(operator: Any) -> Traits | None:
 def is_transformed(tensor: torch.Tensor) -> bool:
     """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def is_functional(tensor: torch.Tensor) -> bool:
+    """Is it a tensor by which AOTAutograd traces a graph?"""
+    return isinstance(tensor, FunctionalTensor)
 
 
 # fake tensors ---------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
+from .bodies import Body
 from .fx_capture import GraphTensor
 
 #: immutable and written as they are
@@ -34,6 +35,8 @@ def convert(value: Any, symbol: Callable[[Any], Any]) -> Pair:
         return value.fake, value.node
     if kind in PLAIN:
         return value, value
+    if kind is Body:
+        return value.module, value.node
     if kind is tuple or kind is list or kind is torch.Size:
         return _sequence(value, list if kind is list else tuple, symbol)
     if kind is slice:

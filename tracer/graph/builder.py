@@ -76,6 +76,8 @@ class GraphBuilder:
         self._constants: list[int] = []
         self._irrevocable = 0
         self._grad_was_on = False
+        #: how many bodies were given to calls (bodies.py)
+        self.bodies = 0
 
     # inputs and constants -----------------------------------------------------------------------------------------
     def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:

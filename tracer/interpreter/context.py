@@ -66,6 +66,8 @@ class Context:
         self.generators: list[GeneratorValue] = []
         #: root instructions at which modes that are still entered were entered, outermost first
         self.modes: list[int] = []
+        #: every change of a mutable value: (value, content before)
+        self.changes_made: list[tuple[Mutable, Any]] = []
         #: the program asked torch for its state
         self.asked_state = False
         #: it looked whether a tensor is a leaf
@@ -152,10 +154,23 @@ class Context:
             value.born = self.root_index()
         return value
 
+    def move_tensor(self, value: TensorValue, to: GraphTensor) -> None:
+        """The value stands for another tensor of the graph from now on: the same one, computed elsewhere."""
+        before = value.graph_tensor
+
+        def put(tensor: GraphTensor, earlier: GraphTensor) -> None:
+            self._tensors.pop(id(earlier), None)
+            self._tensors[id(tensor)] = value
+            value.graph_tensor = tensor
+
+        self._journal.append(lambda: put(before, to))
+        put(to, before)
+
     # changes --------------------------------------------------------------------------------------------------------
     def change(self, value: Mutable, content: Any) -> None:
         """Give a mutable value another content; a rollback gives back the old one."""
         old = value.content
+        self.changes_made.append((value, old))
         first = value.source is not None and id(value) not in self.changed
         if first:
             self.changed[id(value)] = value
@@ -209,6 +224,7 @@ class Context:
         self._namespaces.clear()
         self.frames.clear()
         self.changed.clear()
+        self.changes_made.clear()
         self.generators.clear()
 
     # where we are ---------------------------------------------------------------------------------------------------
