@@ -37,7 +37,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.fx.graph import _is_from_torch
 from torch.fx.node import _get_qualified_name
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     "DATA_DEPENDENT",
@@ -71,6 +71,8 @@ __all__ = [
     "shape_env_state",
     "tag_activation_checkpoint",
     "tree_leaves",
+    "tree_map",
+    "without_saved_tensor_hooks",
     "without_wrappers",
 ]
 
@@ -337,6 +339,20 @@ def quiet_fake_tensors() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(nothing)
+
+
+@contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """Within it autograd keeps what it saves: the program's hooks are for what the program computes."""
+    hooks = []
+    while (pair := saved_tensor_hooks(True)) is not None:
+        hooks.append(pair)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pair in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(*pair)
 
 
 # checks (native.py) ---------------------------------------------------------------------------------------------------

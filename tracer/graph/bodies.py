@@ -77,7 +77,7 @@ class OpenBody:
         used = dict.fromkeys(tensor.node for tensor in first)
         for node in moved:
             used.update(dict.fromkeys(node.all_input_nodes))
-        used.update(dict.fromkeys(_nodes_in(result)))
+        used.update(dict.fromkeys(tensor.node for tensor in graph_tensors(result)))
         free = [node for node in used if node not in inside]
         if any(node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it leaves a mode that was entered outside")
@@ -131,7 +131,8 @@ def _mapped(value: Any, change: Callable[[GraphTensor], Any]) -> Any:
     return value
 
 
-def _nodes_in(value: Any) -> list[torch.fx.Node]:
-    found: list[torch.fx.Node] = []
-    _mapped(value, lambda tensor: found.append(tensor.node))
+def graph_tensors(value: Any) -> list[GraphTensor]:
+    """Those in a structure, in its order."""
+    found: list[GraphTensor] = []
+    _mapped(value, found.append)
     return found

@@ -14,7 +14,7 @@ import torch
 import torch.fx
 from torch.utils.checkpoint import checkpoint
 
-from ..torch_private import FakeTensor, is_functional, tag_activation_checkpoint, tree_leaves
+from ..torch_private import FakeTensor, is_functional, tag_activation_checkpoint, tree_leaves, tree_map
 
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     "grad": torch.func.grad, "grad_and_value": torch.func.grad_and_value, "vmap": torch.func.vmap,
@@ -26,10 +26,26 @@ def checkpointed(body: torch.fx.GraphModule, count: int, options: dict[str, Any]
     """torch.utils.checkpoint.checkpoint of the body; the first `count` tensors are the arguments it was given."""
     given, free = tensors[:count], tensors[count:]
     if any(is_functional(tensor) for tensor in tensors):
-        return tag_activation_checkpoint(body, *tensors, use_reentrant=False)
+        recorded = not options["use_reentrant"] or any(tensor.requires_grad for tensor in given)
+        with torch.set_grad_enabled(recorded and torch.is_grad_enabled()):
+            result = tag_activation_checkpoint(body, *tensors, use_reentrant=False)
+        return _as_reentrant(result) if options["use_reentrant"] else result
     if any(isinstance(tensor, FakeTensor) for tensor in tensors):
         options = {**options, "preserve_rng_state": False}  # a fake tensor's kernels draw no numbers
     return checkpoint(lambda *arguments: body(*arguments, *free), *given, **options)
+
+
+def _as_reentrant(result: Any) -> Any:
+    """The reentrant kind records gradients of tensors alone or in a tuple, not of those in other structures."""
+    if isinstance(result, torch.Tensor):
+        return result
+    if isinstance(result, tuple):
+        return tuple(item if isinstance(item, torch.Tensor) else _detached(item) for item in result)
+    return _detached(result)
+
+
+def _detached(value: Any) -> Any:
+    return tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
 def transformed(

@@ -68,6 +68,8 @@ class Context:
         self.modes: list[int] = []
         #: every change of a mutable value: (value, content before)
         self.changes_made: list[tuple[Mutable, Any]] = []
+        #: no Python number becomes an input of the graph now
+        self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
         #: it looked whether a tensor is a leaf
@@ -131,6 +133,8 @@ class Context:
 
     def changes(self, source: Source) -> bool:
         """Is it to be expected that what is read there is another number at the next call?"""
+        if self.numbers_are_fixed:
+            return False
         if self.request.dynamic is not None:
             return self.request.dynamic
         return str(source) in self.request.changing or any(map(self.changes, source.bases()))

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import GraphBreak
-from ..graph.bodies import Body, OpenBody
+from ..graph.bodies import Body, OpenBody, graph_tensors
 from ..graph.builder import GraphTensor
-from .base import Mutable, Value, next_made
-from .constants import ConstantValue, constant
+from .base import Mutable, Value, next_serial
+from .constants import ConstantValue
 from .mappings import DictValue, new_dict
 from .sequences import ListValue
 from .tensors import TensorValue
@@ -26,28 +26,22 @@ EFFECTS = "function given to torch has effects"
 
 
 class Captured(NamedTuple):
-    """A body, what the function gave, and the tensors in it that the body computes, in the order of its outputs."""
+    """A body, what the function gave, and the tensors in that, None for those that were there before."""
 
     body: Body
     result: Value
-    outputs: list[TensorValue]
+    outputs: list[TensorValue | None]
 
 
 def capture_body(
-    ctx: Context,
-    run: Callable[[OpenBody], Value],
-    what: str,
-    *,
-    returned: Callable[[Value], Any] | None = None,
-    first: Sequence[GraphTensor] = (),
+    ctx: Context, run: Callable[[OpenBody], Value], what: str, *, first: Sequence[GraphTensor] = ()
 ) -> Captured:
     """Run something (it interprets the function's call) and take what it recorded out of the graph.
 
-    The body returns what `returned` makes of the function's result; by default the tensors that it computes, flat.
-    `first`: see OpenBody.close.
+    The body returns the function's result as the real structure that it is. `first`: see OpenBody.close.
     A break inside of the function is one of this call, since the function runs plainly then.
     """
-    start, changes, asked = next_made(), len(ctx.changes_made), ctx.asked_state
+    start, changes, asked = next_serial(), len(ctx.changes_made), ctx.asked_state
     opened = OpenBody(ctx.graph)
     try:
         result = ctx.real(run(opened))
@@ -60,17 +54,16 @@ def capture_body(
     refuse_effects(ctx, start, changes, what)
     if ctx.asked_state and not asked:
         raise GraphBreak(EFFECTS, f"{what} asks for torch's state")
-    outputs = [tensor for tensor in tensors_in(ctx, result) if id(tensor.graph_tensor) in made]
-    flat = tuple(tensor.graph_tensor for tensor in outputs)
-    body = opened.close(flat if returned is None else returned(result), first)
-    return Captured(body, result, outputs)
+    returned = structure(ctx, result)
+    outputs = [tensor if id(tensor.graph_tensor) in made else None for tensor in tensors_in(ctx, result)]
+    return Captured(opened.close(returned, first), result, outputs)
 
 
 def refuse_effects(ctx: Context, start: int, changes: int, what: str) -> None:
     """Raise GraphBreak where something was changed since that was there before, unless it was changed back."""
     first: dict[int, tuple[Mutable, Any]] = {}
     for value, before in ctx.changes_made[changes:]:
-        if value.source is not None or value.made < start:
+        if value.source is not None or value.serial < start:
             first.setdefault(id(value), (value, before))
     for value, before in first.values():
         if not _is_as_before(ctx, value, before):
@@ -147,12 +140,12 @@ def body_tensor(ctx: Context, opened: OpenBody, fake: Any) -> TensorValue:
     return ctx.tensor(argument, TensorValue)  # type: ignore[return-value]
 
 
-def take_outputs(ctx: Context, captured: Captured, results: tuple[GraphTensor, ...]) -> Value:
-    """The function's own result, its tensors computed by a call of the body."""
-    for value, tensor in zip(captured.outputs, results, strict=True):
-        if value.graph_tensor is not tensor:
+def take_outputs(ctx: Context, captured: Captured, results: Any) -> Value:
+    """The function's own result, its tensors computed by a call of the body that gave `results`."""
+    for value, tensor in zip(captured.outputs, graph_tensors(results), strict=True):
+        if value is not None and value.graph_tensor is not tensor:
             ctx.move_tensor(value, tensor)
     return captured.result
 
 
-__all__ = ["EFFECTS", "Captured", "body_tensor", "capture_body", "constant", "rebuilt", "structure", "take_outputs"]
+__all__ = ["Captured", "body_tensor", "capture_body", "rebuilt", "structure", "take_outputs"]

@@ -16,9 +16,6 @@ from ..graph import opaque
 from ..graph.bodies import OpenBody
 from .base import Value
 from .bodies import Captured, body_tensor, capture_body, rebuilt, structure
-from .callables import HeldFunction
-from .constants import constant
-from .functions import FunctionValue
 from .objects import known
 from .tensors import TensorValue, from_graph
 
@@ -111,7 +108,7 @@ def capture_function(ctx: Context, function: Value, args: list[Value], fakes: li
         inner = [rebuilt(ctx, argument, own(change)) for argument, change in zip(args, fakes, strict=True)]
         return function.call(ctx, inner, {})
 
-    return capture_body(ctx, run, what, returned=lambda result: structure(ctx, result))
+    return capture_body(ctx, run, what)
 
 
 def _transform(name: str) -> Callable[..., Value]:
@@ -149,4 +146,4 @@ def call_jvp(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value
     return from_graph(ctx, ctx.graph.call(opaque.jvp, arguments))
 
 
-__all__ = ["FunctionValue", "HeldFunction", "TransformValue", "capture_function", "constant"]
+__all__ = ["TransformValue", "capture_function"]
