@@ -31,6 +31,22 @@ class Body:
     free: tuple[GraphTensor, ...]
 
 
+def with_free(body: Body, own: int, free: Sequence[GraphTensor]) -> Body:
+    """The body with these tensors, its own free ones among them, behind its `own` arguments."""
+    old, graph, copies = body.module.graph, torch.fx.Graph(), {}
+    parameters = [node for node in old.nodes if node.op == "placeholder"]
+    for node in parameters[:own]:
+        copies[node] = graph.placeholder(node.name)
+    places = {id(tensor): node for tensor, node in zip(body.free, parameters[own:], strict=True)}
+    for tensor in free:
+        placeholder = graph.placeholder(tensor.node.name)
+        if id(tensor) in places:
+            copies[places[id(tensor)]] = placeholder
+    graph.output(graph.graph_copy(old, copies))
+    body.module.graph = graph
+    return Body(body.module, body.node, tuple(free))
+
+
 def body_argument() -> None:
     """Stands for an argument of a body that is being captured; it is in no finished graph."""
 
