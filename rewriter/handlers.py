@@ -36,3 +36,23 @@ def catching_handler(decoded: Decoded, index: int) -> int | None:
     while handler is not None and work_of(decoded, handler.target) in ("", "WITH_EXCEPT_START"):
         handler = decoded.handler_at(handler.target)
     return None if handler is None else handler.target
+
+
+def names_caught(decoded: Decoded, target: int) -> list[str] | None:
+    """The global names in a handler's `except` clauses (of one name each); None for any other handler.
+
+    An exception that none of them catches is raised again, and nothing else is done.
+    """
+    names = []
+    index = target
+    if decoded.instructions[index].opname != "PUSH_EXC_INFO":
+        return None
+    index += 1
+    while work_of(decoded, index):
+        clause = decoded.instructions[index : index + 3]
+        if [i.opname for i in clause] != ["LOAD_GLOBAL", "CHECK_EXC_MATCH", "POP_JUMP_IF_FALSE"]:
+            return None
+        names.append(clause[0].arg)
+        assert clause[2].target is not None
+        index = clause[2].target
+    return names

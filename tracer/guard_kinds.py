@@ -166,14 +166,18 @@ def _length(w: Writer, source: Source) -> str:
     known = w.plain_type(source, PLAIN_CONTAINERS, "containers")
     if known is None or known in PLAIN_CONTAINERS or is_immutable_type(known):
         return w.constant(len)
-    return w.constant(_builtin_base(source, known).__dict__["__len__"], "length")
+    return w.constant(getattr(_builtin_base(source, known), "__len__"), "length")  # noqa: B009
 
 
 def _builtin_base(source: Source, cls: type) -> type:
     for base in (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, bytes):
         if issubclass(cls, base):
-            return dict if issubclass(base, dict) else base
+            return base
     raise InternalError(f"{source} is a {describe(cls)}: LENGTH and KEYS guards measure builtin containers only")
+
+
+def _iterates(cls: Any) -> Any:
+    return cls.__iter__
 
 
 @_writes(Kind.TRUTHY)
@@ -219,7 +223,7 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     known = w.plain_type(source, PLAIN_DICTS, "dicts")
     keys = w.text(source)
     if known is not None and known not in PLAIN_DICTS:
-        keys = f"{w.constant(_builtin_base(source, known).__dict__['__iter__'], 'keys_of')}({keys})"
+        keys = f"{w.constant(_iterates(_builtin_base(source, known)), 'keys_of')}({keys})"
         w.add(f"{w.constant(same_keys)}({w.constant(list)}({keys}), {w.constant(expected, 'keys')})")
         return
     if not expected:
@@ -271,7 +275,9 @@ def _write_lacks_key(w: Writer, source: Source, expected: Any) -> None:
 def _searched(w: Writer, source: Source) -> str:
     known = w.plain_type(source, PLAIN_DICTS | PLAIN_SETS, "searchable")
     if known is not None and known not in PLAIN_DICTS and known not in PLAIN_SETS:
-        raise InternalError(f"{source} is a {describe(known)}: no guard for one of its keys")
+        if not issubclass(known, dict):
+            raise InternalError(f"{source} is a {describe(known)}: no guard for one of its keys")
+        return f"{w.constant(dict.keys, 'keys_of')}({w.text(source)})"  # whatever the class makes of `in`
     return w.text(source)
 
 

@@ -35,9 +35,15 @@ class FakeMaker:
         if earlier is not None:
             if earlier[0] is tensor:
                 return earlier[1]
-            remember_fake(self._mode, *earlier)
+            remember_fake(self._mode, *self._with_grad(*earlier))
         self._direct[storage] = None
         return self._mode.from_tensor(tensor, static_shapes=True)
+
+    def _with_grad(self, tensor: torch.Tensor, fake: FakeTensor) -> tuple[torch.Tensor, FakeTensor]:
+        """Torch compares a view's base with its fake, and looks whether both have a gradient."""
+        if tensor.grad is not None and fake.grad is None:
+            fake.grad = self.fake(tensor.grad)
+        return tensor, fake
 
 
 def _stands_alone(tensor: torch.Tensor) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple
 
 from rewriter.decode import Decoded, Instruction, decode
+from rewriter.handlers import names_caught, only_tidies
 
 from ..errors import GraphBreak, InternalError, UserLine
 from ..values.base import Raised, Value
@@ -163,7 +165,19 @@ class Frame:
     def suspended_in_handler(self, state: State) -> bool:
         """Is there a `finally`, `except` or `with` of the user's around the yield where the frame stands?"""
         handler = self.decoded.handler_at(state.ip - 1) if state.ip else None
-        return handler is not None and not _is_of_the_generator(self.decoded, handler.target)
+        while handler is not None and self._lets_pass(handler.target):
+            handler = self.decoded.handler_at(handler.target)
+        return handler is not None
+
+    def _lets_pass(self, target: int) -> bool:
+        """Do its `except` clauses let a GeneratorExit go on, by which a dropped generator is closed?"""
+        if only_tidies(self.decoded, target):
+            return True
+        names = names_caught(self.decoded, target) or []
+        assert self.function is not None
+        caught = [vars(builtins).get(name) for name in names if name not in self.function.globals]
+        are_exceptions = [isinstance(cls, type) and issubclass(cls, Exception) for cls in caught]
+        return bool(names) and len(caught) == len(names) and all(are_exceptions)
 
 
 class State(NamedTuple):
@@ -174,11 +188,6 @@ class State(NamedTuple):
     locals: dict[str, Value]
     cells: dict[str, CellValue]
     exception: Value | None
-
-
-def _is_of_the_generator(decoded: Decoded, target: int) -> bool:
-    """Is this the handler, around all of a generator, that makes a RuntimeError of its StopIteration (3.12+)?"""
-    return next(i for i in decoded.instructions[target:] if i.opname != "NOP").opname == "STOPITERATION_ERROR"
 
 
 class LastInstruction(Value):

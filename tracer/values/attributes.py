@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from ..interpreter.exits import ExitWriter
 
 #: what reads, sets and deletes attributes the usual way
-GENERIC_GETATTRIBUTE = frozenset([object.__getattribute__, BaseException.__getattribute__])
+GENERIC_GETATTRIBUTE = frozenset(
+    [object.__getattribute__, BaseException.__getattribute__, dict.__getattribute__, list.__getattribute__]
+)
 GENERIC_SETATTR = frozenset([object.__setattr__, BaseException.__setattr__])
 GENERIC_DELATTR = frozenset([object.__delattr__, BaseException.__delattr__])
 

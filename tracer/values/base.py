@@ -132,6 +132,10 @@ class Value:
             ctx.spend(1)
         return items
 
+    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """What `dict.update` and `**` take from it as a mapping; None where it is none."""
+        return None
+
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         """Begin a `with` block: (what `as` binds, the exit function)."""
         exit_function = self.getattr(ctx, "__exit__")
@@ -141,6 +145,10 @@ class Value:
     def reconstruct(self, out: ExitWriter) -> str:
         """An expression that builds the object at run time; called once for each object that has no source."""
         self.refuse("object cannot be rebuilt")
+
+    def iterator_text(self, out: ExitWriter, function: Callable[..., Any]) -> str:
+        """`iter(self)` or `reversed(self)`"""
+        return f"{out.hold(function)}({out.text(self)})"
 
     def effects(self, out: ExitWriter) -> Iterable[str]:
         """Statements that repeat what was done to an object from outside."""
@@ -192,7 +200,7 @@ def _forward(name: str) -> Callable[..., Any]:
 
 for _name in (
     "python_type as_python truth key is_same getattr setattr delattr getitem setitem delitem contains length binary "
-    "reflected unary compare call call_method iterate next unpack enter"
+    "reflected unary compare call call_method iterate next unpack pairs_for_update enter"
 ).split():
     setattr(Lazy, _name, _forward(_name))
 

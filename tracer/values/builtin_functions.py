@@ -17,6 +17,7 @@ from ..guards import MISSING
 from . import operations
 from .base import Raised, Value
 from .builtin_registry import builtin
+from .classes import ClassValue
 from .constants import ConstantValue, call_pure, constant, plain, traced
 from .enums import EnumValue
 from .hashing import hash_key
@@ -338,6 +339,8 @@ def as_text(ctx: Context, function: Any, special: str, obj: Value) -> Value:
         return real if function is str and type(real.value) is str else traced(ctx, function, real)
     if isinstance(real, TensorValue):
         raise GraphBreak("tensor value is read", f"text of {real}", "print it at the end of the function")
+    if isinstance(real, ClassValue):
+        return real.text(ctx)
     if hasattr(real, "special") or (isinstance(real.python_type(ctx), type) and issubclass(
         real.python_type(ctx), BaseException
     )):

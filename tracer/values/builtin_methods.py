@@ -23,10 +23,14 @@ class MethodsByName(Value):
     #: the builtin type whose methods these are
     builtin: ClassVar[Any]
 
+    def reversed(self, ctx: Context) -> Value:
+        """`reversed(self)`"""
+        self.refuse("operation is not supported", "reversed()")
+
     def getattr(self, ctx: Context, name: str) -> Value:
         if hasattr(type(self), f"method_{name}"):
             return BuiltinMethod(self, name)
-        if name in _VERBS and hasattr(self.builtin, name):
+        if name in VERBS and hasattr(self.builtin, name):
             return SpecialMethod(self, name)
         if name == "__class__":
             cls = self.python_type(ctx)
@@ -100,13 +104,14 @@ def _compares(sign: str) -> Callable[..., Value]:
 
 
 #: special methods that mean one verb of the value
-_VERBS: dict[str, Callable[..., Value]] = {
+VERBS: dict[str, Callable[..., Value]] = {
     "__len__": lambda receiver, ctx: receiver.length(ctx),
     "__contains__": _contains,
     "__iter__": lambda receiver, ctx: receiver.iterate(ctx),
     "__getitem__": lambda receiver, ctx, key: receiver.getitem(ctx, key),
     "__setitem__": lambda receiver, ctx, key, item: _nothing(receiver.setitem(ctx, key, item)),
     "__delitem__": lambda receiver, ctx, key: _nothing(receiver.delitem(ctx, key)),
+    "__reversed__": lambda receiver, ctx: receiver.reversed(ctx),
     "__eq__": _compares("=="),
     "__ne__": _compares("!="),
 }
@@ -121,7 +126,7 @@ class SpecialMethod(BuiltinMethod):
         return type(getattr(self.receiver.builtin(), self.name))  # type: ignore[attr-defined]
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        verb = _VERBS[self.name]
+        verb = VERBS[self.name]
         if kwargs or len(args) != verb.__code__.co_argcount - 2:
             self.refuse("arguments do not fit the call")
         return verb(self.receiver, ctx, *args)

@@ -82,6 +82,15 @@ class ClassValue(Value):
     def key(self, ctx: Context) -> object:
         return self.cls
 
+    def text(self, ctx: Context) -> Value:
+        """`str(cls)`, `repr(cls)`: they show its module and its qualified name."""
+        for owner, name in ((type, "__repr__"), (object, "__str__")):
+            if class_attribute(ctx, type(self.cls), name) is not owner.__dict__[name]:
+                self.refuse("builtin function is given an object")
+        for name in ("__module__", "__qualname__"):
+            ctx.real(self.getattr(ctx, name)).as_python(ctx)
+        return constant(repr(self.cls))
+
     # attributes -----------------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
         if isinstance(self.cls, enum.EnumType) and name in self.cls.__members__:
@@ -203,7 +212,7 @@ class ClassValue(Value):
 def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`type.__call__(cls, *args, **kwargs)`: `__new__`, then `__init__` where that gave an instance."""
     cls = cls_value.cls
-    if issubclass(cls, (torch.nn.Module, torch.Tensor)):
+    if issubclass(cls, (torch.jit.ScriptModule, torch.Tensor)):
         raise GraphBreak("module or tensor subclass is created", cls.__qualname__)
     new = class_attribute(ctx, cls, "__new__")
     init = class_attribute(ctx, cls, "__init__")

@@ -13,6 +13,7 @@ from ..guards import Kind
 from ..holding import lives_for_ever
 from ..sources import Attr, Item, Operation, Source
 from .base import Mutable, Value, wraps
+from .codes import CodeValue
 from .constants import ConstantValue, constant
 from .mappings import new_dict
 from .sequences import TupleValue
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 
 EMPTY_CELL = CellType()
+_READ_FROM_OUTSIDE = ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__closure__")
+#: dicts that a call of the function reads too: two values for one thing
+_NOT_READ = ("__globals__", "__kwdefaults__", "__annotations__", "__dict__")
 
 
 class CellValue(Mutable):
@@ -113,18 +117,14 @@ class FunctionValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if self.function is not None:
-            if name in ("__name__", "__qualname__", "__module__", "__doc__") or name in vars(self.function):
+            if name in _READ_FROM_OUTSIDE or name in vars(self.function):
                 assert self.source is not None
                 return ctx.wrap(getattr(self.function, name), Attr(self.source, name))
-            if name in (
-                "__code__",
-                "__globals__",
-                "__closure__",
-                "__defaults__",
-                "__kwdefaults__",
-                "__annotations__",
-                "__dict__",
-            ):
+            if name == "__code__":
+                assert self.source is not None
+                ctx.guard(Kind.CODE, self.source, self.code)
+                return CodeValue(self.code, Attr(self.source, name))
+            if name in _NOT_READ:
                 self.refuse("attribute cannot be read", f".{name}")
             if not hasattr(self.function, name):
                 ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
@@ -132,6 +132,11 @@ class FunctionValue(Value):
             return self.attributes[name]
         elif name in ("__name__", "__qualname__"):
             return constant(self.code.co_name if name == "__name__" else self.qualname)
+        elif name == "__code__":
+            return CodeValue(self.code)
+        elif name in ("__defaults__", "__closure__"):
+            items = self.defaults if name == "__defaults__" else self.closure
+            return TupleValue(items) if items else constant(None)
         if name == "__call__":
             return self
         if name == "__get__":

@@ -21,11 +21,13 @@ from .constants import ConstantValue, constant
 from .deques import DequeIterator, DequeValue
 from .functions import FunctionValue
 from .mappings import MappingValue
+from .objects import ObjectValue
 from .operations import binary, equal
 from .private import private_text
-from .sequences import ListValue, SequenceIterator, SequenceValue, TupleValue
-from .stepping import IteratorValue, advanced, exhausted
+from .sequences import SequenceIterator, SequenceValue, TupleValue
+from .stepping import IteratorValue
 from .tensors import TensorValue, call_graph
+from .tuples import ReverseIterator
 from .views import DictIterator, DictView
 
 if TYPE_CHECKING:
@@ -167,39 +169,6 @@ class Filter(Map):
         return ctx.real(function.call(ctx, [item], {})).truth(ctx)
 
 
-class ReverseIterator(IteratorValue):
-    """`reversed()` of a list, read live, or of another sequence; `content`: the next index, None at the end."""
-
-    __slots__ = ("sequence",)
-
-    def __init__(self, sequence: Value, length: int) -> None:
-        super().__init__(length - 1)
-        self.sequence = sequence
-
-    def python_type(self, ctx: Context) -> type:
-        return type(reversed([])) if isinstance(self.sequence, ListValue) else reversed
-
-    def next(self, ctx: Context) -> Value | None:
-        if self.content is None:
-            return None
-        known = isinstance(self.sequence, SequenceValue)
-        items: Any = self.sequence.items(ctx) if known else self.sequence.as_python(ctx)  # type: ignore[attr-defined]
-        if not 0 <= self.content < len(items):
-            ctx.change(self, None)
-            return None
-        ctx.change(self, self.content - 1)
-        return items[self.content + 1] if known else constant(items[self.content + 1])
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        fresh = f"{out.hold(reversed)}({out.text(self.sequence)})"
-        if self.content is None:
-            return f"{out.hold(exhausted)}({fresh})"
-        sequence = self.sequence
-        if isinstance(sequence, ListValue) and sequence.is_changed():
-            self.refuse("object cannot be rebuilt", "the list was changed while it was iterated")
-        return f"{out.hold(advanced)}({fresh}, {self.content})"
-
-
 class CallIterator(IteratorValue):
     """`iter(function, sentinel)`; `content` is False once the sentinel came."""
 
@@ -326,10 +295,10 @@ def reversed_(ctx: Context, sequence: Value, /) -> Value:
     value = ctx.real(sequence)
     if isinstance(value, DequeValue):
         return ctx.born(DequeIterator(ctx, value, backwards=True))
-    if isinstance(value, SequenceValue):
-        return ctx.born(ReverseIterator(value, len(value.items(ctx))))
-    if isinstance(value, MappingValue):
+    if isinstance(value, (SequenceValue, MappingValue)):
         return value.reversed(ctx)
+    if isinstance(value, ObjectValue) and (method := value.special(ctx, "__reversed__")) is not None:
+        return method.call(ctx, [], {})
     if isinstance(value, DictView):
         return ctx.born(DictIterator(ctx, value.owner, value.which, backwards=True))
     if isinstance(value, TensorValue):

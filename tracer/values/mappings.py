@@ -90,7 +90,12 @@ class MappingValue(MethodsByName, Mutable):
             return None
         key = own_key(self.base, key)
         ctx.guard(Kind.HAS_KEY, self.source, key)
-        return ctx.wrap(self.base[key], item_source(ctx, self.source, key))
+        return ctx.wrap(self.base[key], self.item_source(ctx, key))
+
+    def item_source(self, ctx: Context, key: Any) -> Source:
+        """Where an item of one from outside is fetched."""
+        assert self.source is not None
+        return item_source(ctx, self.source, key)
 
     def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
         """An item by an object that is its own key, as optimizers keep state by parameter."""
@@ -112,7 +117,7 @@ class MappingValue(MethodsByName, Mutable):
         assert self.source is not None
         original: Entries = {}
         for key, item in base.items():
-            value = self.known.get(key) or ctx.wrap(item, item_source(ctx, self.source, key))
+            value = self.known.get(key) or ctx.wrap(item, self.item_source(ctx, key))
             original[key] = Entry(from_outside(ctx, key, self.source), value)
         ctx.guard(Kind.NAMES if self.holds_names else Kind.KEYS, self.source, tuple(base))
         overlay, before = self.content, self.original
@@ -125,6 +130,10 @@ class MappingValue(MethodsByName, Mutable):
         self.original = self.content = original
         if overlay:
             self.content = _overlaid(original, overlay)
+
+    def view_text(self, out: ExitWriter, which: str) -> str:
+        """A view of it: its keys, values or items."""
+        return f"{out.text(self)}.{which}()"
 
     def has_keys(self, wanted: list[Hashable]) -> bool:
         """Will it hold just these keys while the exit is built?"""
@@ -222,6 +231,9 @@ class MappingValue(MethodsByName, Mutable):
 
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]]:
         return [(entry.key, entry.item) for entry in self.entries(ctx).values()]
+
+    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        return self.pairs(ctx)
 
     def reversed(self, ctx: Context) -> Value:
         return DictIterator(ctx, self, "keys", backwards=True)
@@ -335,14 +347,41 @@ class DictValue(MappingValue):
     def effects(self, out: ExitWriter) -> Iterable[str]:
         target = out.text(self)
         if self.base is None:
-            yield from _difference(target, self.original, self.content, out)
+            yield from self._difference(target, out)
             return
         for entry in self.content.values():
             key = out.text(entry.key)
             if entry.item is None or entry.fresh:
-                yield f"del {target}[{key}]"
+                yield self.delete_text(out, target, key)
             if entry.item is not None:
-                yield f"{target}[{key}] = {out.text(entry.item)}"
+                yield self.store_text(out, target, key, out.text(entry.item))
+
+    def store_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
+        return f"{target}[{key}] = {item}"
+
+    def delete_text(self, out: ExitWriter, target: str, key: str) -> str:
+        return f"del {target}[{key}]"
+
+    def clear_text(self, out: ExitWriter, target: str) -> str:
+        return f"{target}.clear()"
+
+    def _difference(self, target: str, out: ExitWriter) -> Iterable[str]:
+        """Statements that turn the original into the content: only what lost its place or changed is set anew."""
+        original, content = self.original, self.content
+        kept: Entries = {}
+        left = iter(original)
+        for key, entry in content.items():
+            if key not in original or original[key].key is not entry.key or key not in left:
+                break
+            kept[key] = entry
+        if original and not kept:
+            yield self.clear_text(out, target)
+        else:
+            gone = [entry for key, entry in original.items() if key not in kept]
+            yield from [self.delete_text(out, target, out.text(entry.key)) for entry in gone]
+        for key, entry in content.items():
+            if key not in kept or entry.item is not original[key].item:
+                yield self.store_text(out, target, out.text(entry.key), out.text(entry.item))
 
 
 def _overlaid(original: Entries, overlay: Entries) -> Entries:
@@ -357,23 +396,6 @@ def _overlaid(original: Entries, overlay: Entries) -> Entries:
         else:
             content[key] = content[key]._replace(item=entry.item)
     return content
-
-
-def _difference(target: str, original: Entries, content: Entries, out: ExitWriter) -> Iterable[str]:
-    """Statements that turn the original into the content: what keeps its place is only set anew where it changed."""
-    kept: Entries = {}
-    left = iter(original)
-    for key, entry in content.items():
-        if key not in original or original[key].key is not entry.key or key not in left:
-            break
-        kept[key] = entry
-    if original and not kept:
-        yield f"{target}.clear()"
-    else:
-        yield from [f"del {target}[{out.text(entry.key)}]" for key, entry in original.items() if key not in kept]
-    for key, entry in content.items():
-        if key not in kept or entry.item is not original[key].item:
-            yield f"{target}[{out.text(entry.key)}] = {out.text(entry.item)}"
 
 
 class MappingProxyValue(MappingValue):
@@ -409,10 +431,11 @@ def new_dict(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> DictValue:
 def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     """The items of `**value` in a call."""
     real = ctx.real(value)
-    if not isinstance(real, MappingValue):
+    pairs = real.pairs_for_update(ctx)
+    if pairs is None:
         real.refuse("operation is not supported", "** in a call")
     items = {}
-    for key, item in real.pairs(ctx):
+    for key, item in pairs:
         name = ctx.real(key).as_python(ctx)
         if type(name) is not str:
             real.refuse("Python raises or warns here", "** in a call with keys that are no strings")
@@ -423,8 +446,9 @@ def string_items(ctx: Context, value: Value) -> dict[str, Value]:
 def update(ctx: Context, target: DictValue, other: Value) -> None:
     """`target.update(other)`: from a mapping, or from pairs."""
     real = ctx.real(other)
-    if isinstance(real, MappingValue):
-        for key, item in real.pairs(ctx):
+    pairs = real.pairs_for_update(ctx)
+    if pairs is not None:
+        for key, item in pairs:
             target.setitem(ctx, key, item)
         return
     if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):

@@ -23,7 +23,7 @@ from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
 from .mappings import DictValue
-from .objects import ObjectValue, OpaqueValue, known
+from .objects import INSTANCES, ObjectValue, OpaqueValue, known
 from .super import attribute_behind
 from .tensors import TensorValue
 
@@ -35,12 +35,12 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 #: an instance's hooks, and everybody's: where all are empty a call is a call of `forward`
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
-_BUFFER_HOOKS = "_global_buffer_registration_hooks"
+_BUFFER_HOOKS, _CHILD_HOOKS = "_global_buffer_registration_hooks", "_global_module_registration_hooks"
 _CALL_IMPL = vars(Module)["_call_impl"]
 
 
 class ModuleValue(ObjectValue):
-    """An nn.Module from outside."""
+    """An nn.Module."""
 
     __slots__ = ()
 
@@ -78,6 +78,8 @@ class ModuleValue(ObjectValue):
 
         Without autograd hooks of the backward pass do nothing (of torch's warnings about them aside).
         """
+        if self.source is None:
+            return self._new_one_has_hooks(ctx)
         asked: Source | None = None
         matters = _watched(ctx, _HOOKS)
         for name in _HOOKS:
@@ -94,6 +96,10 @@ class ModuleValue(ObjectValue):
         if any(getattr(module_code, name) for name in _GLOBAL_HOOKS):
             return _any_global(ctx, _GLOBAL_HOOKS)
         return _any_global(ctx, _watched(ctx, _GLOBAL_HOOKS))
+
+    def _new_one_has_hooks(self, ctx: Context) -> bool:
+        found = [self.own(ctx, name) for name in _HOOKS]
+        return any(hooks is None or ctx.real(hooks).truth(ctx) for hooks in found) or _any_global(ctx, _GLOBAL_HOOKS)
 
     def _hooks_source(self, ctx: Context, name: str) -> Source:
         plain = find(self.cls, "__getattribute__") in GENERIC_GETATTRIBUTE and not self.fallback_runs_code()
@@ -166,6 +172,9 @@ def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     module, name, value = _module(ctx, args[0], "setting an attribute"), ctx.real(args[1]), args[2]
     text = name.as_python(ctx)
     real = ctx.real(value)
+    if isinstance(real, ModuleValue) and module.source is None:
+        _register_child(ctx, module, name, real)
+        return constant(None)
     if isinstance(real, ModuleValue) or _is_registered_when_set(ctx, real):
         module.refuse("module registers something", f"registering .{text}")
     for registry_name in ("_parameters", "_modules"):
@@ -180,6 +189,20 @@ def module_setattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     else:
         module.refuse("attribute cannot be set", f".{text}")
     return constant(None)
+
+
+def _register_child(ctx: Context, module: ModuleValue, name: Value, child: ModuleValue) -> None:
+    """A module that is being made gets a child: it takes the place of what has the name."""
+    children = module.registry(ctx, "_modules")
+    if children is None:
+        ctx.raise_(AttributeError("cannot assign module before Module.__init__() call"))
+    if _any_global(ctx, (_CHILD_HOOKS,)):
+        module.refuse("module registers something", "registering a child, with a global registration hook,")
+    others = [module.attributes, module.registry(ctx, "_parameters"), module.registry(ctx, "_buffers")]
+    unsaved = module.own(ctx, "_non_persistent_buffers_set")
+    if any(other is not None and other.lookup(ctx, name) is not None for other in others) or unsaved is None:
+        module.refuse("module registers something", "registering a child in place of something else")
+    children.setitem(ctx, name, child)
 
 
 def _is_registered_when_set(ctx: Context, value: Value) -> bool:
@@ -216,6 +239,12 @@ def module_delattr(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     return constant(None)
 
 
+@known(torch._C._log_api_usage_once)
+def log_api_usage(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What `Module.__init__` does first: it logs, where somebody listens, that modules are made at all."""
+    return constant(None)
+
+
 @known(Module.state_dict)
 def state_dict(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     raise GraphBreak("module is not supported", f"state_dict() of {args[0]}")
@@ -229,5 +258,7 @@ def build_nn_module(ctx: Context, obj: Any, source: Source) -> Value:
         return OpaqueValue(obj, source)
     return ModuleValue(cls, obj, source)
 
+
+INSTANCES[Module] = ModuleValue
 
 __all__ = ["ModuleValue"]

@@ -23,6 +23,7 @@ from .constants import ConstantValue, call_pure, constant
 from .functions import FunctionValue
 from .lookup import class_attribute, class_object, find, layout_root, special
 from .operations import equal
+from .stepping import each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -133,6 +134,13 @@ class ObjectValue(ObjectAttributes):
         if method is None:
             ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not callable"))
         return method.call(ctx, args, kwargs)
+
+    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """Asked for its `keys()`, and for the item of each."""
+        if class_attribute(ctx, self.cls, "keys") is MISSING:
+            return None
+        names = each(ctx, self.getattr(ctx, "keys").call(ctx, [], {}))
+        return [(name, self.getitem(ctx, name)) for name in names]
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         enter, leave = self.special(ctx, "__enter__"), self.special(ctx, "__exit__")
@@ -356,9 +364,14 @@ def index(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return value.call_method(ctx, "__index__", [], {})
 
 
+#: what stands for the instances of classes that inherit from these
+INSTANCES: dict[type, type[ObjectValue]] = {object: ObjectValue}
+
+
 def new_object(ctx: Context, cls: type) -> ObjectValue:
     check_creation(ctx, cls, object)
-    return ctx.born(ObjectValue(cls))
+    family = next(INSTANCES[base] for base in type_mro(cls) if base in INSTANCES)
+    return ctx.born(family(cls))
 
 
 def check_creation(ctx: Context, cls: type, root: type) -> None:

@@ -53,8 +53,13 @@ class ListValue(SequenceValue, Mutable):
 
         ctx.on_rollback(undo)
         self.base = None
-        self.original = tuple(ctx.wrap(item, Item(self.source, i)) for i, item in enumerate(base))
+        self.original = tuple(ctx.wrap(item, self.item_source(ctx, i)) for i, item in enumerate(base))
         self.content = self.original + appended
+
+    def item_source(self, ctx: Context, at: int) -> Source:
+        """Where an item of one from outside is fetched."""
+        assert self.source is not None
+        return Item(self.source, at)
 
     def like(self, ctx: Context, items: Items) -> Value:
         return ctx.born(ListValue(items))

@@ -57,22 +57,17 @@ def attribute_behind(ctx: Context, start: type, cls: type, name: str) -> Any:
     """What the classes behind `cls` in the MRO of `start` hold under a name, or MISSING; guarded."""
     mro = type_mro(start)
     behind = mro[mro.index(cls) + 1 :]
-    raw: Any = MISSING
-    passed = []
-    for base in behind:
-        raw = type_dict(base).get(name, MISSING)
-        if raw is not MISSING:
-            break
-        passed.append(base)
+    owner = next((at for at, base in enumerate(behind) if name in type_dict(base)), len(behind))
+    raw: Any = MISSING if owner == len(behind) else type_dict(behind[owner])[name]
     if behind and behind == type_mro(behind[0]):
         if not is_immutable_type(behind[0]):
             ctx.guard(Kind.TYPE_ATTR, NOWHERE, (behind[0], name, raw))
         return raw
-    for base in passed:
+    for base in behind[:owner]:
         if not is_immutable_type(base):
             ctx.guard(Kind.LACKS_KEY, Attr(ctx.hold(base), "__dict__"), name)
-    if raw is not MISSING and not is_immutable_type(base):
-        ctx.guard(Kind.IS, Item(Attr(ctx.hold(base), "__dict__"), name), raw)
+    if raw is not MISSING and not is_immutable_type(behind[owner]):
+        ctx.guard(Kind.IS, Item(Attr(ctx.hold(behind[owner]), "__dict__"), name), raw)
     return raw
 
 

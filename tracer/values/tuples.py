@@ -14,7 +14,7 @@ from .base import Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, plain
 from .operations import as_index, compare, equal
-from .stepping import IteratorValue, advanced
+from .stepping import IteratorValue, advanced, exhausted
 from .tensors import TensorValue, to_graph
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ class SequenceValue(MethodsByName):
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
         return self.binary(ctx, op, other) if op == "*" else None
+
+    def reversed(self, ctx: Context) -> Value:
+        return ctx.born(ReverseIterator(self, len(self.items(ctx))))
 
     def method_index(self, ctx: Context, item: Value, *bounds: Value) -> Value:
         if len(bounds) > 2:
@@ -236,7 +239,7 @@ class SequenceIterator(IteratorValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         sequence = self.sequence
-        fresh = f"{out.hold(iter)}({out.text(sequence)})"
+        fresh = sequence.iterator_text(out, iter)
         if self.content == 0:
             return fresh
         if isinstance(sequence, SequenceValue) and sequence.is_changed():
@@ -245,6 +248,39 @@ class SequenceIterator(IteratorValue):
         length = len(sequence.items(out.ctx)) if isinstance(sequence, SequenceValue) else self.content
         if self.content is not None and self.content > length:
             self.refuse("object cannot be rebuilt", "the list became shorter while it was iterated")
+        return f"{out.hold(advanced)}({fresh}, {self.content})"
+
+
+class ReverseIterator(IteratorValue):
+    """`reversed()` of a list, read live, or of another sequence; `content`: the next index, None at the end."""
+
+    __slots__ = ("sequence",)
+
+    def __init__(self, sequence: Value, length: int) -> None:
+        super().__init__(length - 1)
+        self.sequence = sequence
+
+    def python_type(self, ctx: Context) -> type:
+        return type(reversed([])) if getattr(self.sequence, "builtin", None) is list else reversed
+
+    def next(self, ctx: Context) -> Value | None:
+        if self.content is None:
+            return None
+        known = isinstance(self.sequence, SequenceValue)
+        items: Any = self.sequence.items(ctx) if known else self.sequence.as_python(ctx)  # type: ignore[attr-defined]
+        if not 0 <= self.content < len(items):
+            ctx.change(self, None)
+            return None
+        ctx.change(self, self.content - 1)
+        return items[self.content + 1] if known else constant(items[self.content + 1])
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        fresh = self.sequence.iterator_text(out, reversed)
+        if self.content is None:
+            return f"{out.hold(exhausted)}({fresh})"
+        sequence = self.sequence
+        if isinstance(sequence, SequenceValue) and sequence.is_changed():
+            self.refuse("object cannot be rebuilt", "the list was changed while it was iterated")
         return f"{out.hold(advanced)}({fresh}, {self.content})"
 
 

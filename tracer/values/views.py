@@ -133,7 +133,7 @@ class DictView(MethodsByName):
         return constant(mine.isdisjoint(keys_of(ctx, other)))
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return f"{out.text(self.owner)}.{self.which}()"
+        return self.owner.view_text(out, self.which)
 
 
 def view_items(ctx: Context, owner: Any, which: str) -> list[Value]:
@@ -190,7 +190,7 @@ class DictIterator(PositionIterator):
     def rebuilt(self, out: ExitWriter) -> str:
         if not self.owner.has_keys(self.keys):
             self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
-        view = f"{out.text(self.owner)}.{self.which}()"
+        view = self.owner.view_text(out, self.which)
         return f"{out.hold(reversed if self.backwards else iter)}({view})"
 
 
@@ -219,4 +219,4 @@ class ValuesIterator(PositionIterator):
     def rebuilt(self, out: ExitWriter) -> str:
         if not self._is_as_it_was():
             self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
-        return f"{out.hold(iter)}({out.text(self.owner)}.values())"
+        return f"{out.hold(iter)}({self.owner.view_text(out, 'values')})"
