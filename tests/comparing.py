@@ -12,6 +12,7 @@ import functools
 import itertools
 import re
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -131,6 +132,8 @@ class Comparison:
                 self.same(getattr(plain, name), getattr(compiled, name), f"{path}.{name}")
         elif isinstance(plain, BaseException):
             self.same(plain.args, compiled.args, f"{path}.args")
+        elif isinstance(plain, weakref.ref):
+            self.same(plain(), compiled(), f"{path}()")
         elif isinstance(plain, types.CellType):
             self._same_cell(plain, compiled, path)
         elif isinstance(plain, (types.GeneratorType, types.CoroutineType)):

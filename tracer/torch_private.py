@@ -20,6 +20,7 @@ import torch
 import torch.fx
 import torch.nn.modules.module as module_code
 from torch._guards import TracingContext, tracing
+from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -56,6 +57,7 @@ __all__ = [
     "exit_autocast",
     "exit_inference_mode",
     "forward_of",
+    "indexing_by_tensors",
     "inductor_backend",
     "is_functional",
     "is_transformed",
@@ -90,6 +92,10 @@ exit_inference_mode = _exit_inference_mode
 
 
 # operators ------------------------------------------------------------------------------------------------------------
+#: operators that take functions: torch.cond and its like
+HIGHER_ORDER: type = torch._ops.HigherOrderOperator
+
+
 def is_random(operator: Any) -> bool:
     """Does this operator draw from a generator?"""
     return torch.Tag.nondeterministic_seeded in operator.tags
@@ -167,6 +173,11 @@ def is_transformed(tensor: torch.Tensor) -> bool:
 def is_functional(tensor: torch.Tensor) -> bool:
     """Is it a tensor by which AOTAutograd traces a graph?"""
     return isinstance(tensor, FunctionalTensor)
+
+
+def indexing_by_tensors() -> Any:
+    """The mode in which flex_attention runs its functions: `x[i]` by a tensor without dimensions reads no value."""
+    return importlib.import_module("torch._dynamo._trace_wrapped_higher_order_op").TransformGetItemToIndex()
 
 
 # fake tensors ---------------------------------------------------------------------------------------------------------
@@ -269,12 +280,32 @@ def cpp_compiler_command() -> str | None:
         return None
 
 
+def fake_higher_order(mode: FakeTensorMode, operator: Any, args: Any, kwargs: Any) -> object:
+    """What such an operator gives for fake tensors. Torch finds the rule by the mode's exact class: not for a subclass.
+
+    The mode is not active now; the rule enters it for the functions that the operator is given.
+    """
+    if operator in registered_hop_fake_fns:
+        return mode.dispatch(operator, (), args, kwargs or {})
+    rule = operator.python_key_table.get(FakeTensorMode)
+    if rule is None:
+        raise UnsupportedOperatorException(operator)
+    return rule(mode, *args, **(kwargs or {}))
+
+
 class StaticFakeMode(FakeTensorMode):
     """A mode for one compile, in which an input is static unless the tracing context says otherwise.
 
     AOTAutograd asks for symbolic sizes wherever there is a ShapeEnv. It must be a fresh mode: the fakes of a capture
     may have been changed in place by it.
     """
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
+        if isinstance(func, HIGHER_ORDER):
+            return fake_higher_order(self, func, args, kwargs)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def from_tensor(self, tensor: torch.Tensor, **options: Any) -> FakeTensor:
         if options.get("symbolic_context") is None:

@@ -49,7 +49,11 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    graph_break = GraphBreak("library function is called", function.qualname)
+    what = function.qualname
+    if function.globals["__name__"].startswith("torch."):  # there it may well be about what the user gave it
+        reason = inner.details if inner.title == "library function is called" else f"{inner.title}: {inner.details}"
+        what = f"{what}: {reason}"
+    graph_break = GraphBreak("library function is called", what)
     graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
     return graph_break
 

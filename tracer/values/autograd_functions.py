@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
 
 Function = torch.autograd.Function
-TITLE = "custom autograd function is called"
 #: methods of `ctx` that only tell autograd something
 _TELLING = frozenset(["mark_dirty", "mark_non_differentiable", "set_materialize_grads", "save_for_forward"])
 
@@ -49,11 +48,11 @@ class FunctionContext(Mutable):
             return ContextMethod(self, name)
         if name == "needs_input_grad":
             return TupleValue([constant(_needs_grad(ctx, value)) for value in self.inputs])
-        self.refuse(TITLE, f".{name}")
+        self.refuse("custom autograd function is called", f".{name}")
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if hasattr(torch.autograd.function.FunctionCtx, name) or name in ("saved_tensors", "needs_input_grad"):
-            self.refuse(TITLE, f"setting .{name}")
+            self.refuse("custom autograd function is called", f"setting .{name}")
         ctx.change(self, {**self.content, name: value})
 
 
@@ -69,7 +68,7 @@ class ContextMethod(Value):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "save_for_backward":
             if not all(isinstance(v, TensorValue) or _is_none(v) for v in map(ctx.real, args)):
-                self.refuse(TITLE, "saving what is no tensor")
+                self.refuse("custom autograd function is called", "saving what is no tensor")
             ctx.change(self.context, {**self.context.content, "saved_tensors": TupleValue(args)})
         return constant(None)
 
@@ -87,35 +86,37 @@ def apply(ctx: Context, cls_value: Value, args: list[Value], kwargs: dict[str, V
     """`cls.apply(*args)`"""
     cls_value = ctx.real(cls_value)
     if kwargs or not isinstance(cls_value, ClassValue):
-        raise GraphBreak(TITLE, f"{cls_value}, with keyword arguments")
+        raise GraphBreak("custom autograd function is called", f"{cls_value}, with keyword arguments")
     cls: Any = cls_value.cls
     if cls.__dict__.get("generate_vmap_rule") or not issubclass(cls, Function):
-        raise GraphBreak(TITLE, cls.__qualname__)
+        raise GraphBreak("custom autograd function is called", cls.__qualname__)
     _read(ctx, cls_value, cls, args)
     return call_graph(ctx, application(cls), args, {})
 
 
 def _read(ctx: Context, cls_value: ClassValue, cls: type, args: list[Value]) -> None:
-    """Interpret forward and backward, keep the guards, and forget the rest. Raises GraphBreak where that is not safe."""
+    """Interpret forward and backward, keep the guards and forget the rest; GraphBreak where that is not safe."""
     for argument in args:
         ctx.real(argument)
     mark, inputs, written = ctx.mark(), len(ctx.graph.inputs), len(ctx.changes_made)
-    start, asked = next_serial(), ctx.asked_state
+    start, asked, name = next_serial(), ctx.asked_state, cls.__qualname__
     fixed, ctx.numbers_are_fixed = ctx.numbers_are_fixed, True
     try:
         _run(ctx, cls_value, cls, args)
-        refuse_effects(ctx, start, written, cls.__qualname__)
+        refuse_effects(ctx, start, written, name)
         if ctx.asked_state and not asked:
-            raise GraphBreak(TITLE, f"{cls.__qualname__} asks for torch's state")
+            raise GraphBreak("custom autograd function is called", f"{name} asks for torch's state")
         if len(ctx.graph.inputs) != inputs:
-            raise GraphBreak(TITLE, f"{cls.__qualname__} uses a tensor that it is not given")
+            raise GraphBreak("custom autograd function is called", f"{name} uses a tensor that it is not given")
         guards = list(ctx.guards)[mark[1] :]
         ctx.rollback(mark)
     except GraphBreak as graph_break:
-        inner = "" if graph_break.title == TITLE else f"{cls.__qualname__}: {graph_break.title}: "
-        raise GraphBreak(TITLE, inner + graph_break.details) from graph_break
+        reason = f"{name}: {graph_break.title}: {graph_break.details}"
+        if graph_break.title == "custom autograd function is called":
+            reason = graph_break.details
+        raise GraphBreak("custom autograd function is called", reason) from graph_break
     except (CannotUndo, Raised, OperatorFailed) as error:
-        raise GraphBreak(TITLE, f"{cls.__qualname__}: {error}") from error
+        raise GraphBreak("custom autograd function is called", f"{name}: {error}") from error
     finally:
         ctx.numbers_are_fixed = fixed
     for guard in guards:
@@ -143,7 +144,7 @@ def _run(ctx: Context, cls_value: ClassValue, cls: type, args: list[Value]) -> N
         tensors = tensors_in(ctx, output) if isinstance(ctx.real(output), TensorValue) else []
         gradients.append(call_graph(ctx, torch.ones_like, [tensors[0]], {}) if tensors else constant(None))
     if class_attribute(ctx, cls, "vjp") is not find(Function, "vjp"):
-        raise GraphBreak(TITLE, f"{cls.__qualname__} has a vjp()")
+        raise GraphBreak("custom autograd function is called", f"{cls.__qualname__} has a vjp()")
     backward = ctx.real(cls_value.getattr(ctx, "backward"))
     backward.call(ctx, [context, *gradients], {})
 

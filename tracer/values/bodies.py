@@ -22,7 +22,6 @@ from .tuples import TupleValue
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
-EFFECTS = "function given to torch has effects"
 
 
 class Captured(NamedTuple):
@@ -53,7 +52,7 @@ def capture_body(
         opened.leave()
     refuse_effects(ctx, start, changes, what)
     if ctx.asked_state and not asked:
-        raise GraphBreak(EFFECTS, f"{what} asks for torch's state")
+        raise GraphBreak("function given to torch has effects", f"{what} asks for torch's state")
     returned = structure(ctx, result)
     outputs = [tensor if id(tensor.graph_tensor) in made else None for tensor in tensors_in(ctx, result)]
     return Captured(opened.close(returned, first), result, outputs)
@@ -67,7 +66,7 @@ def refuse_effects(ctx: Context, start: int, changes: int, what: str) -> None:
             first.setdefault(id(value), (value, before))
     for value, before in first.values():
         if not _is_as_before(ctx, value, before):
-            raise GraphBreak(EFFECTS, f"{what} changes {value}")
+            raise GraphBreak("function given to torch has effects", f"{what} changes {value}")
 
 
 def _is_as_before(ctx: Context, value: Mutable, before: Any) -> bool:

@@ -23,19 +23,22 @@ from .lookup import (
     C_METHODS,
     CMethod,
     class_attribute,
+    class_object,
     find,
     get_from_class,
     get_from_instance,
     overrides_reading,
     special,
 )
-from .objects import new_object
+from .objects import OpaqueValue, new_object
 from .sequences import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
+#: how `__class_getitem__` lies in a class whose items are aliases made by C code
+_ALIASING = (types.ClassMethodDescriptorType, types.BuiltinMethodType)
 Constructor = Callable[["Context", list[Value], dict[str, Value]], Value]
 #: classes whose call capture knows by itself
 CONSTRUCTORS: dict[type, Constructor] = {}
@@ -147,9 +150,19 @@ class ClassValue(Value):
         return self.cls if isinstance(self.cls, enum.EnumType) and plain else None
 
     def getitem(self, ctx: Context, key: Value) -> Value:
+        if self.cls is type or type(find(self.cls, "__class_getitem__")) in _ALIASING:
+            return self._alias(ctx, key)
         if (members := self._members()) is None:
             self.refuse("operation is not supported", "indexing")
         return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+
+    def _alias(self, ctx: Context, key: Value) -> Value:
+        """`list[int]`, of a class whose `__class_getitem__` is written in C: mostly an annotation."""
+        if not is_immutable_type(self.cls):
+            class_attribute(ctx, self.cls, "__class_getitem__")
+        cls: Any = self.cls
+        alias = cls[ctx.real(key).as_python(ctx)]
+        return ctx.wrap(alias, ctx.hold(alias))
 
     def unpack(self, ctx: Context) -> list[Value]:
         if (members := self._members()) is None:
@@ -251,6 +264,24 @@ def _initialise(ctx: Context, made: Value, cls: type, init: Any, args: list[Valu
     result = ctx.real(ctx.real(ctx.wrap(init, ctx.hold(init))).call(ctx, [made, *args], kwargs))
     if not (isinstance(result, ConstantValue) and result.value is None):
         ctx.raise_(TypeError(f"__init__() should return None, not {result.python_type(ctx).__name__!r}"))
+
+
+class AliasValue(OpaqueValue):
+    """`list[int]`: called, it makes what its class makes."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        alias: Any = self.as_python(ctx)
+        if not is_immutable_type(alias.__origin__):  # an instance of another class gets the attribute __orig_class__
+            self.refuse("operation is not supported", "call")
+        return class_object(ctx, alias.__origin__).call(ctx, args, kwargs)
+
+
+@wraps(types.GenericAlias)
+def build_alias(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, types.GenericAlias)
+    return AliasValue(obj, source)
 
 
 @wraps(type, family=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -200,12 +200,19 @@ def is_torchs_own(function: FunctionType) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch" and lives_for_ever(function)
 
 
+#: functions that are loaded late, by module and name: what builds the value of one
+LOADED_LATE: dict[tuple[str, str], Callable[[Context, FunctionType, Source], Value]] = {}
+
+
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     """Made anew at each call of its parent: known by its code, defaults and cells. Any other: by its identity."""
     operator = torch_function(ctx, obj, source)
     if operator is not None:
         return operator
+    late = LOADED_LATE.get((obj.__module__, obj.__qualname__))
+    if late is not None and lives_for_ever(obj):
+        return late(ctx, obj, source)
     code = ctx.original_code(obj)
     made_anew = "<locals>" in obj.__qualname__
     if made_anew:

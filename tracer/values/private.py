@@ -20,7 +20,11 @@ _LEFT_ALONE = frozenset(
 )
 
 #: Modules of torch that are just so.
-_LEFT_ALONE_IN_TORCH = ("torch.profiler", "torch.autograd.profiler", "torch.amp")
+_LEFT_ALONE_IN_TORCH = (
+    "torch.profiler", "torch.autograd.profiler", "torch.amp", "torch._dynamo", "torch._inductor", "torch._functorch",
+    "torch._higher_order_ops", "torch._compile", "torch._guards", "torch._ops", "torch._subclasses", "torch._library",
+    "torch.compiler", "torch.fx.traceback", "torch.fx.experimental", "torch.utils.checkpoint",
+)  # fmt: skip
 #: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: the bias in float32, on
 #: tensors), and so would a part of a step. The calls that lead to any optimizer's step, also a user's, are in the last.
 _OPTIMIZERS, _AROUND_STEPS = "torch.optim.", "torch.optim.optimizer"
