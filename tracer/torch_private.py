@@ -445,7 +445,9 @@ HAS_TORCH_FUNCTION = (
     *_present(torch._C, "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"),
 )
 #: questions about the state that a STATE guard sees, asked by names that torch keeps to itself
-STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
+STATE_QUERIES = _present(
+    torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled", "_len_torch_dispatch_stack", "_len_torch_function_stack"
+)
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
 #: other names of torch.compiler.is_compiling

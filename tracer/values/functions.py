@@ -17,7 +17,7 @@ from .codes import CodeValue
 from .constants import ConstantValue, constant
 from .mappings import new_dict
 from .sequences import TupleValue
-from .torch_functions import torch_function
+from .torch_functions import TorchFunctionValue, torch_function
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -213,6 +213,10 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     late = LOADED_LATE.get((obj.__module__, obj.__qualname__))
     if late is not None and lives_for_ever(obj):
         return late(ctx, obj, source)
+    return function_from_code(ctx, obj, source)
+
+
+def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> FunctionValue:
     code = ctx.original_code(obj)
     made_anew = "<locals>" in obj.__qualname__
     if made_anew:
@@ -235,6 +239,9 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
         closure = Attr(source, "__closure__")
         value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
     return value
+
+
+TorchFunctionValue.as_code = staticmethod(function_from_code)  # type: ignore[method-assign, assignment]
 
 
 class BoundMethod(Value):

@@ -120,7 +120,17 @@ class TorchFunctionValue(HeldFunction):
         if name in _METADATA and args and isinstance(tensor := ctx.real(args[0]), TensorValue) and not kwargs:
             rest = [r.fake if isinstance(r := ctx.real(a), TensorValue) else r.as_python(ctx) for a in args[1:]]
             return call_pure(ctx, self.function, tensor.fake, *rest)
-        return call_graph(ctx, self.function, args, kwargs)
+        try:
+            return call_graph(ctx, self.function, args, kwargs)
+        except GraphBreak as graph_break:
+            written_in_python = isinstance(self.function, types.FunctionType) and self.source is not None
+            if graph_break.title != "argument cannot be in a graph" or not written_in_python:
+                raise
+            return self.as_code(ctx, self.function, self.source).call(ctx, args, kwargs)
+
+    def as_code(self, ctx: Context, function: Any, source: Any) -> Value:
+        """functions.py puts its function here: a function of torch's that is read like any, given a function, say."""
+        raise NotImplementedError
 
 
 class TorchQuery(TorchFunctionValue):
