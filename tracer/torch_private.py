@@ -446,8 +446,11 @@ HAS_TORCH_FUNCTION = (
 )
 #: questions about the state that a STATE guard sees, asked by names that torch keeps to itself
 STATE_QUERIES = _present(
-    torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled", "_len_torch_dispatch_stack", "_len_torch_function_stack"
-)
+    torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled", "_len_torch_dispatch_stack",
+    "_len_torch_function_stack", "_get_privateuse1_backend_name",
+)  # fmt: skip
+#: sorts lists of tensors by device and dtype
+GROUP_TENSORS = _present(torch._C, "_group_tensors_by_device_and_dtype")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
 #: other names of torch.compiler.is_compiling

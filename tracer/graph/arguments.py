@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
+from ..numpy_names import SCALARS
 from .bodies import Body
 from .fx_capture import GraphTensor
 
@@ -64,6 +65,8 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
         return dtype, dtype
     if isinstance(value, torch.Tensor):
         raise TypeError("a real tensor cannot be an argument of a recorded call: use add_input or get_constant")
+    if type(value) in SCALARS:
+        return value.item(), value.item()
     if isinstance(value, range):
         return _sequence(value, tuple, symbol)
     # An enum member, a NumPy number, a subclass of str: what torch sees is the plain value.

@@ -290,6 +290,36 @@ def filter_(ctx: Context, function: Value, iterable: Value, /) -> Value:
     return ctx.born(Filter(function, [iterator_of(ctx, iterable)]))
 
 
+class ReverseByIndex(IteratorValue):
+    """`reversed()` of an object with a length that is indexed; `content`: the next index, -1 at the end.
+
+    It is not handed on: making it asks the object's own `__len__`.
+    """
+
+    __slots__ = ("sequence",)
+
+    def __init__(self, sequence: ObjectValue, last: int) -> None:
+        super().__init__(last)
+        self.sequence = sequence
+
+    def python_type(self, ctx: Context) -> type:
+        return reversed
+
+    def next(self, ctx: Context) -> Value | None:
+        index = self.content
+        if index < 0:
+            return None
+        ctx.change(self, -1)  # what fetching the item raises ends it
+        try:
+            item = self.sequence.getitem(ctx, constant(index))
+        except Raised as raised:
+            if issubclass(raised.value.python_type(ctx), (IndexError, StopIteration)):
+                return None
+            raise
+        ctx.change(self, index - 1)
+        return item
+
+
 @builtin(reversed)
 def reversed_(ctx: Context, sequence: Value, /) -> Value:
     value = ctx.real(sequence)
@@ -299,6 +329,9 @@ def reversed_(ctx: Context, sequence: Value, /) -> Value:
         return value.reversed(ctx)
     if isinstance(value, ObjectValue) and (method := value.special(ctx, "__reversed__")) is not None:
         return method.call(ctx, [], {})
+    if isinstance(value, ObjectValue) and value.special(ctx, "__getitem__") is not None:
+        length = ctx.real(value.length(ctx))
+        return ctx.born(ReverseByIndex(value, length.as_python(ctx) - 1))
     if isinstance(value, DictView):
         return ctx.born(DictIterator(ctx, value.owner, value.which, backwards=True))
     if isinstance(value, TensorValue):

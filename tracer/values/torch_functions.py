@@ -105,6 +105,9 @@ _DUNDERS = frozenset(
 OPERATORS = _operators()
 
 
+_PLAIN_HASHES = {object.__hash__, types.FunctionType.__hash__, *(kind.__hash__ for kind in _BUILTINS)}
+
+
 class TorchFunctionValue(HeldFunction):
     """A function of torch's that is an operator of the graph."""
 
@@ -113,6 +116,11 @@ class TorchFunctionValue(HeldFunction):
     kind = "torch function"
 
     def graph_argument(self, ctx: Context) -> Any:
+        return self.function
+
+    def key(self, ctx: Context) -> object:
+        if type(self.function).__hash__ not in _PLAIN_HASHES:
+            self.refuse("key is not supported")
         return self.function
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
