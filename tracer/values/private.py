@@ -25,9 +25,9 @@ _LEFT_ALONE_IN_TORCH = (
     "torch._higher_order_ops", "torch._compile", "torch._guards", "torch._ops", "torch._subclasses", "torch._library",
     "torch.compiler", "torch.fx.traceback", "torch.fx.experimental", "torch.utils.checkpoint",
 )  # fmt: skip
-#: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: the bias in float32, on
-#: tensors), and a rate that a scheduler changes would be a number of the graph. What leads to any optimizer's step, also
-#: a user's, is in the first of these modules.
+#: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: its bias in float32, on
+#: tensors), and a rate that a scheduler changes would be a number of the graph. What leads to any optimizer's step,
+#: also a user's, is in the first of these modules.
 _OPTIMIZERS = "torch.optim."
 _AROUND_STEPS = frozenset(["torch.optim.optimizer", "torch.optim.lr_scheduler", "torch.optim.swa_utils"])
 

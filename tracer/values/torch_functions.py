@@ -225,10 +225,22 @@ def _register() -> None:
 _register()
 
 
+class OperatorPacket(TorchFunctionValue):
+    """`torch.ops.aten.add`, whose overloads are its attributes."""
+
+    __slots__ = ()
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name in self.function.overloads():
+            overload = getattr(self.function, name)
+            return ctx.wrap(overload, ctx.hold(overload))
+        return super().getattr(ctx, name)
+
+
 @wraps(*OPERATOR_TYPES)
 def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.IS, source, obj)
-    return TorchFunctionValue(obj, source)
+    return (OperatorPacket if hasattr(obj, "overloads") else TorchFunctionValue)(obj, source)
 
 
 @wraps(torch.finfo, torch.iinfo)
