@@ -100,8 +100,14 @@ BREAKS: dict[str, Row] = {
         "read it behind the compiled function",
     ),
     "custom autograd function is called": Row(
-        "A subclass of torch.autograd.Function has a forward and a backward of its own.",
-        "leave it: the code around it is compiled; or write it with torch operators",
+        "A subclass of torch.autograd.Function whose forward or backward does more than compute with its arguments, "
+        "or is given what no graph can hold.",
+        "give it every tensor that it uses as an argument, and let it change nothing else",
+    ),
+    "function given to torch has effects": Row(
+        "A function that is checkpointed, transformed by torch.func or given to torch.cond and its like changes "
+        "something that was there before, or depends on torch's state. Torch calls it when and how often it likes.",
+        "let it return what it computes",
     ),
     # torch's modes --------------------------------------------------------------------------------------------------
     "torch mode is active": Row(

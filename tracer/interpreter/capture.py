@@ -26,7 +26,7 @@ from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Guard, Kind
 from ..sources import Attr, Call, Param
-from ..torch_private import no_saved_tensor_hooks, quiet_fake_tensors, set_grad_enabled
+from ..torch_private import quiet_fake_tensors, set_grad_enabled, without_saved_tensor_hooks
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
@@ -69,7 +69,7 @@ def capture(request: Request) -> Capture:
     refusal = state.refusal()
     if refusal is not None:
         raise GraphBreak("torch mode is active", refusal)
-    with quiet_fake_tensors(), no_saved_tensor_hooks():
+    with quiet_fake_tensors(), without_saved_tensor_hooks():
         return _capture(request, state)
 
 

@@ -69,6 +69,10 @@ class Context:
         self.class_changes: dict[type, ClassChanges] = {}
         #: root instructions at which modes that are still entered were entered, outermost first
         self.modes: list[int] = []
+        #: every change of a mutable value: (value, content before)
+        self.changes_made: list[tuple[Mutable, Any]] = []
+        #: no Python number becomes an input of the graph now
+        self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
         #: it looked whether a tensor is a leaf
@@ -132,6 +136,8 @@ class Context:
 
     def changes(self, source: Source) -> bool:
         """Is it to be expected that what is read there is another number at the next call?"""
+        if self.numbers_are_fixed:
+            return False
         if self.request.dynamic is not None:
             return self.request.dynamic
         return str(source) in self.request.changing or any(map(self.changes, source.bases()))
@@ -155,10 +161,23 @@ class Context:
             value.born = self.root_index()
         return value
 
+    def move_tensor(self, value: TensorValue, to: GraphTensor) -> None:
+        """The value stands for another tensor of the graph from now on: the same one, computed elsewhere."""
+        before = value.graph_tensor
+
+        def put(tensor: GraphTensor, earlier: GraphTensor) -> None:
+            self._tensors.pop(id(earlier), None)
+            self._tensors[id(tensor)] = value
+            value.graph_tensor = tensor
+
+        self._journal.append(lambda: put(before, to))
+        put(to, before)
+
     # changes --------------------------------------------------------------------------------------------------------
     def change(self, value: Mutable, content: Any) -> None:
         """Give a mutable value another content; a rollback gives back the old one."""
         old = value.content
+        self.changes_made.append((value, old))
         first = value.source is not None and id(value) not in self.changed
         if first:
             self.changed[id(value)] = value
@@ -213,6 +232,7 @@ class Context:
         self.frames.clear()
         self.changed.clear()
         self.class_changes.clear()
+        self.changes_made.clear()
         self.generators.clear()
 
     # where we are ---------------------------------------------------------------------------------------------------

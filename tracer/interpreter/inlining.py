@@ -11,7 +11,7 @@ from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
 from ..values.generators import AsyncGeneratorValue, CoroutineValue, GeneratorValue
-from ..values.private import is_left_alone
+from ..values.private import is_left_alone, is_not_read
 from .frame import Frame
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
     code = function.code
     if function.function is not None and DISABLED in vars(function.function):
         raise GraphBreak("function is disabled", function.qualname)
+    if is_not_read(function):
+        raise GraphBreak("library function is called", function.qualname)
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise GraphBreak("coroutine is suspended or called", function.qualname)
     frame = Frame(ctx, code, ctx.namespace(function.globals))
@@ -49,7 +51,11 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    graph_break = GraphBreak("library function is called", function.qualname)
+    what = function.qualname
+    if function.globals["__name__"].startswith("torch."):  # there it may well be about what the user gave it
+        reason = inner.details if inner.title == "library function is called" else f"{inner.title}: {inner.details}"
+        what = f"{what}: {reason}"
+    graph_break = GraphBreak("library function is called", what)
     graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
     return graph_break
 

@@ -6,6 +6,7 @@ value's business. `ctx` is the interpreter's context (see interpreter/context.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -160,13 +161,23 @@ class Value:
         raise InternalError(f"{self} was changed but has no effects")
 
 
+_serials = itertools.count()
+
+
+def next_serial() -> int:
+    """A number between those of the mutable values made up to now and those made later."""
+    return next(_serials)
+
+
 class Mutable(Value):
     """A value whose object changes. `content` is replaced, never mutated: `ctx.change` logs the old one."""
 
-    __slots__ = ("content", "original")
+    __slots__ = ("content", "original", "serial")
 
     def __init__(self, content: Any, source: Source | None = None) -> None:
         super().__init__(source)
+        #: in the order of making: which of two was there before the other
+        self.serial = next(_serials)
         self.content = content
         #: what `content` was when the object came from outside; the effects are the difference
         self.original = content

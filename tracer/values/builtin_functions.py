@@ -16,6 +16,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..guards import MISSING
+from ..torch_private import FakeTensor
 from . import operations
 from .base import Raised, Value
 from .builtin_registry import builtin
@@ -117,7 +118,7 @@ def _classes(ctx: Context, value: Value) -> list[type]:
 
 def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
     if isinstance(obj, TensorValue) and type(cls) in _TENSOR_METACLASSES:
-        return isinstance(obj.fake, cls)
+        return isinstance(obj.fake, cls) and not issubclass(cls, FakeTensor)  # what stands for it is one, it is none
     kind = obj.python_type(ctx)
     if _is_subclass(kind, cls):
         return True

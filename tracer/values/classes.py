@@ -24,6 +24,7 @@ from .lookup import (
     ClassChanges,
     CMethod,
     class_attribute,
+    class_object,
     find,
     get_from_class,
     get_from_instance,
@@ -33,13 +34,15 @@ from .lookup import (
     special,
 )
 from .mappings import MappingProxyValue, entries_of
-from .objects import BINARY_NAMES, COMPARE_NAMES, new_object
+from .objects import BINARY_NAMES, COMPARE_NAMES, OpaqueValue, new_object
 from .sequences import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
+#: how `__class_getitem__` lies in a class whose items are aliases made by C code
+_ALIASING = (types.ClassMethodDescriptorType, types.BuiltinMethodType)
 Constructor = Callable[["Context", list[Value], dict[str, Value]], Value]
 #: classes whose call capture knows by itself
 CONSTRUCTORS: dict[type, Constructor] = {}
@@ -175,8 +178,12 @@ class ClassValue(Value):
         if known is not None:
             return known
         if name == "apply" and is_autograd_function(self.cls):
-            raise GraphBreak("custom autograd function is called", self.cls.__qualname__)
+            return self.apply_autograd_function(ctx, self, args, kwargs)
         raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
+
+    def apply_autograd_function(self, ctx: Context, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """autograd_functions.py puts its function here."""
+        raise NotImplementedError
 
     # items: of enumerations, and by metaclasses -----------------------------------------------------------------------
     def _members(self) -> Any:
@@ -192,12 +199,22 @@ class ClassValue(Value):
         return method
 
     def getitem(self, ctx: Context, key: Value) -> Value:
+        if self.cls is type or type(find(self.cls, "__class_getitem__")) in _ALIASING:
+            return self._alias(ctx, key)
         if (members := self._members()) is not None:
             return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
         method = special(ctx, self, type(self.cls), "__getitem__")
         if method is None:
             method = ctx.real(self.getattr(ctx, "__class_getitem__"))
         return method.call(ctx, [key], {})
+
+    def _alias(self, ctx: Context, key: Value) -> Value:
+        """`list[int]`, of a class whose `__class_getitem__` is written in C: mostly an annotation."""
+        if not is_immutable_type(self.cls):
+            class_attribute(ctx, self.cls, "__class_getitem__")
+        cls: Any = self.cls
+        alias = cls[ctx.real(key).as_python(ctx)]
+        return ctx.wrap(alias, ctx.hold(alias))
 
     def unpack(self, ctx: Context) -> list[Value]:
         if (members := self._members()) is not None:
@@ -336,6 +353,24 @@ def _initialise(ctx: Context, made: Value, cls: type, init: Any, args: list[Valu
     result = ctx.real(ctx.real(ctx.wrap(init, ctx.hold(init))).call(ctx, [made, *args], kwargs))
     if not (isinstance(result, ConstantValue) and result.value is None):
         ctx.raise_(TypeError(f"__init__() should return None, not {result.python_type(ctx).__name__!r}"))
+
+
+class AliasValue(OpaqueValue):
+    """`list[int]`: called, it makes what its class makes."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        alias: Any = self.as_python(ctx)
+        if not is_immutable_type(alias.__origin__):  # an instance of another class gets the attribute __orig_class__
+            self.refuse("operation is not supported", "call")
+        return class_object(ctx, alias.__origin__).call(ctx, args, kwargs)
+
+
+@wraps(types.GenericAlias)
+def build_alias(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, types.GenericAlias)
+    return AliasValue(obj, source)
 
 
 @wraps(type, family=True)

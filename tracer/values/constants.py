@@ -20,6 +20,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..guards import Kind
+from ..numpy_names import SCALARS
 from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
 from .text_formats import format_is_safe, formatted, percent, percent_is_safe
@@ -100,6 +101,8 @@ class ConstantValue(Value):
         return bool(self.as_python(ctx))
 
     def key(self, ctx: Context) -> object:
+        if type(self.value) in SCALARS:
+            self.refuse("key is not supported")
         return self.as_python(ctx)
 
     def is_same(self, ctx: Context, other: Value) -> bool:
@@ -295,6 +298,8 @@ def _too_big(op: str, left: Any, right: Any) -> bool:
 def is_constant(obj: object) -> bool:
     """Is the object an immutable one that a region may hold as it is?"""
     if isinstance(obj, enum.Enum) or type(obj) in LITERALS or isinstance(obj, (*TORCH_CONSTANTS, range)):
+        return True
+    if type(obj) in SCALARS:
         return True
     return type(obj) is NotImplementedType or (
         type(obj) in (tuple, frozenset) and all(is_constant(item) for item in obj)  # type: ignore[attr-defined]

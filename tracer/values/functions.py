@@ -17,7 +17,7 @@ from .codes import CodeValue
 from .constants import ConstantValue, constant
 from .mappings import new_dict
 from .sequences import TupleValue
-from .torch_functions import torch_function
+from .torch_functions import TorchFunctionValue, torch_function
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -206,12 +206,23 @@ def is_torchs_own(function: FunctionType) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch" and lives_for_ever(function)
 
 
+#: functions that are loaded late, by module and name: what builds the value of one
+LOADED_LATE: dict[tuple[str, str], Callable[[Context, FunctionType, Source], Value]] = {}
+
+
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     """Made anew at each call of its parent: known by its code, defaults and cells. Any other: by its identity."""
     operator = torch_function(ctx, obj, source)
     if operator is not None:
         return operator
+    late = LOADED_LATE.get((obj.__module__, obj.__qualname__))
+    if late is not None and lives_for_ever(obj):
+        return late(ctx, obj, source)
+    return function_from_code(ctx, obj, source)
+
+
+def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> FunctionValue:
     code = ctx.original_code(obj)
     made_anew = "<locals>" in obj.__qualname__
     if made_anew:
@@ -234,6 +245,9 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
         closure = Attr(source, "__closure__")
         value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
     return value
+
+
+TorchFunctionValue.as_code = staticmethod(function_from_code)  # type: ignore[method-assign, assignment]
 
 
 class BoundMethod(Value):

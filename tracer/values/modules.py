@@ -23,7 +23,7 @@ from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
 from .mappings import DictValue
-from .objects import INSTANCES, ObjectValue, OpaqueValue, known
+from .objects import INSTANCES, ObjectValue, OpaqueValue, known, known_once_loaded
 from .super import attribute_behind
 from .tensors import TensorValue
 
@@ -290,6 +290,12 @@ def _is_already(ctx: Context, module: ModuleValue, device: torch.device | None, 
 @known(torch._C._log_api_usage_once)
 def log_api_usage(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What `Module.__init__` does first: it logs, where somebody listens, that modules are made at all."""
+    return constant(None)
+
+
+@known_once_loaded("torch._dynamo.mutation_guard", "GenerationTracker.tag")
+def tag_generation(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What TorchDynamo makes `Module.__init__` do once it has compiled anything: it counts modules for itself."""
     return constant(None)
 
 

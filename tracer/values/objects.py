@@ -20,7 +20,7 @@ from .attributes import ObjectAttributes
 from .base import Raised, Value, wraps, wraps_object
 from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
-from .functions import FunctionValue
+from .functions import LOADED_LATE, FunctionValue
 from .hashing import UserKey
 from .iterators import ItemsByIndex
 from .lookup import class_attribute, class_object, find, layout_root, special
@@ -363,17 +363,31 @@ def known(*functions: Any) -> Callable[[Meaning], Meaning]:
     """Register what calling these functions means: meaning(ctx, args, kwargs)."""
 
     def register(meaning: Meaning) -> Meaning:
-        def builder(ctx: Context, obj: Any, source: Source) -> Value:
-            ctx.guard(Kind.IS, source, obj)
-            if not isinstance(obj, FunctionType):
-                return KnownCallable(obj, meaning, source)
-            return KnownFunction(ctx, obj, meaning, source)
-
         for function in functions:
-            wraps_object(function)(builder)
+            wraps_object(function)(_known_builder(meaning))
         return meaning
 
     return register
+
+
+def known_once_loaded(module: str, *names: str) -> Callable[[Meaning], Meaning]:
+    """The same for functions of a module that is loaded late, if at all."""
+
+    def register(meaning: Meaning) -> Meaning:
+        LOADED_LATE.update(((module, name), _known_builder(meaning)) for name in names)
+        return meaning
+
+    return register
+
+
+def _known_builder(meaning: Meaning) -> Callable[[Context, Any, Source], Value]:
+    def builder(ctx: Context, obj: Any, source: Source) -> Value:
+        ctx.guard(Kind.IS, source, obj)
+        if not isinstance(obj, FunctionType):
+            return KnownCallable(obj, meaning, source)
+        return KnownFunction(ctx, obj, meaning, source)
+
+    return builder
 
 
 @known(object.__new__)
