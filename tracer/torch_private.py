@@ -393,6 +393,9 @@ _guards: Any = getattr(torch._C._dynamo, "guards", None)
 TensorGuards: Any = getattr(_guards, "TensorGuards", None)
 GlobalStateGuard: Any = getattr(_guards, "GlobalStateGuard", None)
 
+#: what `Module.__init__` tells of itself
+log_api_usage_once = torch._C._log_api_usage_once
+
 function_modes = torch._C._len_torch_function_stack
 function_mode_at = torch._C._get_function_stack_at
 dispatch_modes = torch._C._len_torch_dispatch_stack

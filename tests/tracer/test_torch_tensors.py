@@ -277,7 +277,7 @@ def asks(x):
 
 
 def test_compiling_is_told():
-    result, told, *rest = compile_with(asks, backend="eager", fullgraph=True)(X)
+    _, told, *rest = compile_with(asks, backend="eager", fullgraph=True)(X)
     assert all(told), told
     assert not any(rest)
     assert not any(asks(X)[1])
