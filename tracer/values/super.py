@@ -68,9 +68,9 @@ def attribute_behind(ctx: Context, start: type, cls: type, name: str) -> Any:
         if not is_immutable_type(behind[0]):
             ctx.guard(Kind.TYPE_ATTR, NOWHERE, (behind[0], name, raw))
         return raw
-    for base in passed:
-        if not is_immutable_type(base):
-            ctx.guard(Kind.LACKS_KEY, Attr(ctx.hold(base), "__dict__"), name)
+    for empty in passed:
+        if not is_immutable_type(empty):
+            ctx.guard(Kind.LACKS_KEY, Attr(ctx.hold(empty), "__dict__"), name)
     if raw is not MISSING and not is_immutable_type(base):
         ctx.guard(Kind.IS, Item(Attr(ctx.hold(base), "__dict__"), name), raw)
     return raw
