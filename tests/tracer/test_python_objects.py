@@ -974,6 +974,32 @@ def inheritance(m, mixed, x):
     return x * m.area, len(m), mixed.forward(x), type(m).__mro__[1], isinstance(m, (Bag, int)), Multi(1)
 
 
+class Between:
+    pass
+
+
+class Far:
+    def forward(self, x):
+        return x * 3
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+
+class Reader:
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+
+class Diamond(Reader, Mixin, Between, Far):
+    pass
+
+
+@whole((Diamond(), X))
+def super_passes_classes_that_lack_the_name(d, x):
+    return d.forward(x)
+
+
 @whole((X,))
 def class_attributes(x):
     return (Layered.__name__, Layered.__qualname__, Layered.__module__, Layered.__doc__, type(Layered), x + 1,
