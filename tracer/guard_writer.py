@@ -320,15 +320,16 @@ class Writer:
         group = self._in_order_of_inputs(list(first.values()))
         name = self._check_of(group)
         self._current = tuple(group)
-        tensors = self.tuple_of([g.source for g in group])
-        numbers = [self.number(g.source) for g in group]
-        fetched = any(g.source.bases() for g in group)
-        if fetched and len(group) >= _AS_TUPLE and _find(numbers, self._inputs) is not None:
+        inputs = [g for g in group if self.number(g.source) in self._inputs]
+        numbers = [self.number(g.source) for g in inputs]
+        fetched = any(g.source.bases() for g in inputs)
+        if fetched and len(inputs) >= _AS_TUPLE and _find(numbers, self._inputs) is not None:
+            tensors = self.tuple_of([g.source for g in inputs])
             self._tuple = self._name_of_tuple(), numbers
-            tensors = f"*({self._tuple[0]} := {tensors})"
+            arguments = [f"*({self._tuple[0]} := {tensors})", *(self.text(g.source) for g in group[len(inputs) :])]
         else:
-            tensors = tensors.removeprefix("(").removesuffix(")").removesuffix(",")
-        self.add(f"{name}({tensors})")
+            arguments = [self.tuple_of([g.source for g in group]).removeprefix("(").removesuffix(")").removesuffix(",")]
+        self.add(f"{name}({', '.join(arguments)})")
         for guard in group:
             if guard.expected.leaf is not None:
                 self._current = (guard,)
