@@ -201,6 +201,16 @@ def test_checkpoint_computes_again_in_backward():
     assert len(saved) < plain
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_of_what_asks_for_the_grad_mode(reentrant):
+    """The reentrant kind calls the function without autograd first."""
+
+    def f(x):
+        return checkpoint(lambda a: a.sin() if torch.is_grad_enabled() else a.sin() * 1, x * 2, use_reentrant=reentrant)
+
+    check(f, leaf(3), backward=True, fullgraph=not reentrant)
+
+
 def test_checkpoint_of_what_has_effects_breaks():
     seen = []
 
