@@ -8,7 +8,7 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..guards import MISSING
-from .attributes import DELETED, find
+from .attributes import DELETED, InstanceDict, find
 from .base import Raised, Value
 from .callables import HeldFunction
 from .classes import ClassValue
@@ -92,7 +92,7 @@ class Copier:
     def _dict(self, value: DictValue) -> Value:
         if not self.deep:
             return value.call_method(self.ctx, "copy", [], {})
-        if type(value) is not DictValue:
+        if type(value) not in (DictValue, InstanceDict):
             self.give_up(value)
         made = self.note(value, DictValue({}))
         for key, item in value.pairs(self.ctx):
