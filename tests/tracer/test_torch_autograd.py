@@ -108,6 +108,46 @@ def test_custom_functions(backend):
     whole(lambda x, y: Several.apply(x * 2, y), leaf(2, 3), r(2, 3), backward=True, backend=backend)
 
 
+class Once(Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.shapes = [t.shape for t in tensors]
+        return sum(t.sum() for t in tensors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return tuple(g.expand(shape) * 2 for shape in ctx.shapes)
+
+
+class Inherited(Once):
+    pass
+
+
+class Cast(Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, scale=2.0, flag=None):
+        ctx.scale = scale
+        return x * scale
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        return g * ctx.scale, None, None
+
+
+@every_backend
+def test_custom_functions_as_they_are_written(backend):
+    whole(lambda x: Once.apply(x * 2, x), leaf(2, 3), backward=True, backend=backend)
+    whole(lambda x: Inherited.apply(x * 2, x), leaf(2, 3), backward=True, backend=backend)
+    whole(lambda x: Cast.apply(x * 2, 3.0), leaf(2, 3), backward=True, backend=backend)
+    def nested(m, x):
+        return checkpoint(Cast.apply, m(x), use_reentrant=False)
+
+    whole(nested, MLP, leaf(2, 3), backward=True, backend=backend)
+
+
 def test_a_global_that_backward_reads_is_guarded():
     global SCALE
     tracer.install()
@@ -177,6 +217,57 @@ def test_checkpoint(reentrant, backend):
           backend=backend)  # fmt: skip
 
 
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x, mask=None):
+        return self.layer(x) * mask, None
+
+
+@every_backend
+def test_checkpoints_as_they_are_written(backend):
+    def blocks(blocks, x):
+        mask = x.detach() > 0
+        for block in blocks:
+            x = checkpoint(functools.partial(block.__call__, mask=mask), x, use_reentrant=False)[0]
+        return x
+
+    def around(m, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return checkpoint(m, x, use_reentrant=False) * 2
+
+    def inside(m, x):
+        def body(x, k=None):
+            with torch.autocast("cpu", torch.bfloat16):
+                y = m(x)
+            with torch.no_grad():
+                z = y * k
+            return y.float() + z
+
+        return checkpoint(body, x, use_reentrant=False, k=x * 2) * 2
+
+    whole(blocks, nn.ModuleList([Block() for _ in range(3)]), leaf(2, 3), backward=True, backend=backend)
+    for f in (around, inside):
+        check(f, MLP, leaf(2, 3), fullgraph=True, backend=backend, tolerance=(0.02, 0.02), backward=True)
+
+
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm, self.last = nn.Linear(3, 3), nn.BatchNorm1d(3), None
+
+    def forward(self, x):
+        self.last = self.norm(self.layer(x))
+        return self.last
+
+
+def test_what_a_checkpointed_module_keeps():
+    check(lambda m, x: checkpoint(m, x, use_reentrant=False) * 2, Keeps(), leaf(4, 3), backward=True)
+    check(lambda m, x: checkpoint(m.norm, x, use_reentrant=False) * 2, Keeps(), leaf(4, 3), backward=True)
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpoint_repeats_the_random_numbers(reentrant):
     whole(lambda m, x: checkpoint(m, x, use_reentrant=reentrant), DROPS, leaf(2, 3), backward=True)
@@ -199,6 +290,16 @@ def test_checkpoint_computes_again_in_backward():
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         compiled(MLP, x)
     assert len(saved) < plain
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_of_what_asks_for_the_grad_mode(reentrant):
+    """The reentrant kind calls the function without autograd first."""
+
+    def f(x):
+        return checkpoint(lambda a: a.sin() if torch.is_grad_enabled() else a.sin() * 1, x * 2, use_reentrant=reentrant)
+
+    check(f, leaf(3), backward=True, fullgraph=not reentrant)
 
 
 def test_checkpoint_of_what_has_effects_breaks():

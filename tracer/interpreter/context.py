@@ -75,6 +75,8 @@ class Context:
         self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
+        #: it asked whether autograd records now
+        self.asked_grad_mode = False
         #: it looked whether a tensor is a leaf
         self.asked_leaf = False
         #: what was left out because autograd was off when it would have mattered

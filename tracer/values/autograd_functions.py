@@ -99,13 +99,11 @@ def _read(ctx: Context, cls_value: ClassValue, cls: type, args: list[Value]) -> 
     for argument in args:
         ctx.real(argument)
     mark, inputs, written = ctx.mark(), len(ctx.graph.inputs), len(ctx.changes_made)
-    start, asked, name = next_serial(), ctx.asked_state, cls.__qualname__
+    start, name = next_serial(), cls.__qualname__
     fixed, ctx.numbers_are_fixed = ctx.numbers_are_fixed, True
     try:
         _run(ctx, cls_value, cls, args)
         refuse_effects(ctx, start, written, name)
-        if ctx.asked_state and not asked:
-            raise GraphBreak("custom autograd function is called", f"{name} asks for torch's state")
         if len(ctx.graph.inputs) != inputs:
             raise GraphBreak("custom autograd function is called", f"{name} uses a tensor that it is not given")
         guards = list(ctx.guards)[mark[1] :]

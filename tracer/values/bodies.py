@@ -33,14 +33,20 @@ class Captured(NamedTuple):
 
 
 def capture_body(
-    ctx: Context, run: Callable[[OpenBody], Value], what: str, *, first: Sequence[GraphTensor] = ()
+    ctx: Context,
+    run: Callable[[OpenBody], Value],
+    what: str,
+    *,
+    first: Sequence[GraphTensor] = (),
+    other_mode: bool = True,
 ) -> Captured:
     """Run something (it interprets the function's call) and take what it recorded out of the graph.
 
-    The body returns the function's result as the real structure that it is. `first`: see OpenBody.close.
+    The body returns the function's result as the real structure that it is. `first`: see OpenBody.close. `other_mode`:
+    torch may call the function in another grad mode than this one.
     A break inside of the function is one of this call, since the function runs plainly then.
     """
-    start, changes, asked = next_serial(), len(ctx.changes_made), ctx.asked_state
+    start, changes, asked = next_serial(), len(ctx.changes_made), ctx.asked_grad_mode
     opened = OpenBody(ctx.graph)
     try:
         result = ctx.real(run(opened))
@@ -51,8 +57,8 @@ def capture_body(
     finally:
         opened.leave()
     refuse_effects(ctx, start, changes, what)
-    if ctx.asked_state and not asked:
-        raise GraphBreak("function given to torch has effects", f"{what} asks for torch's state")
+    if other_mode and ctx.asked_grad_mode and not asked:
+        raise GraphBreak("function given to torch has effects", f"{what} asks for the grad mode")
     returned = structure(ctx, result)
     outputs = [tensor if id(tensor.graph_tensor) in made else None for tensor in tensors_in(ctx, result)]
     return Captured(opened.close(returned, first), result, outputs)

@@ -33,8 +33,9 @@ def call_checkpoint(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -
     function, given = args[0], args[1:]
     tensors = [value.graph_tensor for value in map(ctx.real, given) if isinstance(value, TensorValue)]
     first = list(dict.fromkeys(tensors))
+    what = "the function given to checkpoint()"
     captured = capture_body(
-        ctx, lambda _: function.call(ctx, given, rest), "the function given to checkpoint()", first=first
+        ctx, lambda _: function.call(ctx, given, rest), what, first=first, other_mode=reentrant
     )
     results: Any = ctx.graph.call(checkpointed, (captured.body, len(first), options, *captured.body.free))
     return take_outputs(ctx, captured, results)

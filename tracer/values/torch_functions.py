@@ -65,6 +65,7 @@ _STATE_QUERIES: list[Callable[..., Any]] = [
     torch.promote_types, torch.can_cast, torch.finfo, torch.iinfo, torch.get_default_device,
     torch.is_anomaly_enabled, *STATE_QUERIES,
 ]  # fmt: skip
+_GRAD_QUERIES = (torch.is_grad_enabled, torch.is_inference_mode_enabled)
 #: what capture answers by itself
 _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.compiler.is_compiling: _yes, torch.compiler.is_dynamo_compiling: _yes, torch.compiler.is_exporting: _no,
@@ -171,6 +172,7 @@ class TorchQuery(TorchFunctionValue):
             return constant(False)
         if self.by_state:
             ctx.asked_state = True
+            ctx.asked_grad_mode |= self.function in _GRAD_QUERIES
         return call_pure(ctx, self.answer, *arguments, **named)
 
 

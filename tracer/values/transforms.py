@@ -108,7 +108,7 @@ def capture_function(ctx: Context, function: Value, args: list[Value], fakes: li
         inner = [rebuilt(ctx, argument, own(change)) for argument, change in zip(args, fakes, strict=True)]
         return function.call(ctx, inner, {})
 
-    return capture_body(ctx, run, what)
+    return capture_body(ctx, run, what, other_mode=not torch.is_grad_enabled())
 
 
 def _transform(name: str) -> Callable[..., Value]:
