@@ -35,7 +35,7 @@ from .holding import (
     type_dict,
     type_mro,
 )
-from .sources import Attr, Call, Held, Item, Operation, Source
+from .sources import Attr, Call, Held, Item, Literal, Operation, Source
 
 #: Types whose truth, length and items are what C code makes them.
 PLAIN_CONTAINERS: frozenset[type] = frozenset({
@@ -311,7 +311,16 @@ def _write_expression(w: Writer, source: Source, expected: bool) -> None:
         _write_expression(w, source.left, expected)
         _write_expression(w, source.right, expected)
         return
-    _write_truth(w, source, expected)
+    if not (expected is True and _is_read_anyway(w, source)):
+        _write_truth(w, source, expected)
+
+
+def _is_read_anyway(w: Writer, source: Source) -> bool:
+    """Does `hasattr` ask for an attribute that another guard fetches? That raises where it has gone."""
+    if not isinstance(source, Call) or not isinstance(source.function, Held) or source.function.value is not hasattr:
+        return False
+    base, name = source.arguments
+    return isinstance(name, Literal) and w.is_guarded(Attr(base, str(name.value)))
 
 
 @_writes(Kind.NO_OVERLAP)
