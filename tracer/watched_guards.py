@@ -200,8 +200,8 @@ class _Look:
             raise watching.CannotWatch("it changes while it is looked at") from error
         return seen
 
-    def _seen(self, *found: Any) -> watching.Seen:
-        return watching.Seen(*found, [*map(held, self._classes)])
+    def _seen(self, modules: list[Any], dicts: list[Any], asked: list[Any], tensors: list[Any]) -> watching.Seen:
+        return watching.Seen(modules, dicts, asked, tensors, [*map(held, self._classes)])
 
 
 def _is_module_class(cls: object) -> bool:
