@@ -12,10 +12,12 @@ import functools
 import itertools
 import re
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -31,6 +33,11 @@ NAMED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodDescript
 NOT_COMPARED = {"_compiled_call_impl"}
 #: How far an iterator that was handed out is read on.
 ITERATOR_LIMIT = 50
+
+
+def _same_bytes(plain: Any, compiled: Any) -> bool:
+    alike = plain.dtype == compiled.dtype and plain.shape == compiled.shape
+    return alike and plain.tobytes() == compiled.tobytes()
 
 
 class Comparison:
@@ -71,6 +78,8 @@ class Comparison:
             owner = getattr(plain, "__self__", None)
             if isinstance(plain, types.BuiltinFunctionType) and not isinstance(owner, types.ModuleType):
                 self.same(owner, compiled.__self__, f"{path}.__self__")
+        elif isinstance(plain, np.generic):  # immutable: which object it is, is chance
+            _require(_same_bytes(plain, compiled), path, plain, compiled)
         elif isinstance(plain, tuple):
             self._same_sequence(plain, compiled, path)
         else:
@@ -131,6 +140,10 @@ class Comparison:
                 self.same(getattr(plain, name), getattr(compiled, name), f"{path}.{name}")
         elif isinstance(plain, BaseException):
             self.same(plain.args, compiled.args, f"{path}.args")
+        elif isinstance(plain, np.ndarray):
+            _require(_same_bytes(plain, compiled), path, plain, compiled)
+        elif isinstance(plain, weakref.ref):
+            self.same(plain(), compiled(), f"{path}()")
         elif isinstance(plain, types.CellType):
             self._same_cell(plain, compiled, path)
         elif isinstance(plain, (types.GeneratorType, types.CoroutineType)):

@@ -100,8 +100,14 @@ BREAKS: dict[str, Row] = {
         "read it behind the compiled function",
     ),
     "custom autograd function is called": Row(
-        "A subclass of torch.autograd.Function has a forward and a backward of its own.",
-        "leave it: the code around it is compiled; or write it with torch operators",
+        "A subclass of torch.autograd.Function whose forward or backward does more than compute with its arguments, "
+        "or is given what no graph can hold.",
+        "give it every tensor that it uses as an argument, and let it change nothing else",
+    ),
+    "function given to torch has effects": Row(
+        "A function that is checkpointed, transformed by torch.func or given to torch.cond and its like changes "
+        "something that was there before, or depends on torch's state. Torch calls it when and how often it likes.",
+        "let it return what it computes",
     ),
     # torch's modes --------------------------------------------------------------------------------------------------
     "torch mode is active": Row(
@@ -165,6 +171,11 @@ BREAKS: dict[str, Row] = {
         "A function of Python's library (logging, json, threading, ...) that does what no region can do. What happens "
         "inside of it is its own business: the break is at the call.",
         "leave it: the code around it is compiled",
+    ),
+    "cached function is called anew": Row(
+        "functools.lru_cache with a bound, or with an object as an argument: only its own code can fill the cache. A "
+        "call that is found there is captured.",
+        "leave it: later calls with the same arguments are captured; or use functools.cache with plain arguments",
     ),
     "builtin function is given an object": Row(
         "A function written in C is given an object of the user's, whose methods it could call.",
@@ -269,7 +280,7 @@ BREAKS: dict[str, Row] = {
         "compare immutable objects with ==",
     ),
     "object is copied": Row(
-        "copy.copy() and copy.deepcopy() of anything but plain containers run code of the object's class.",
+        "The class of the object says itself how it is copied, or it is a tensor, a set or another special object.",
         "copy it before the compiled function",
     ),
     "object cannot be rebuilt": Row(
@@ -282,7 +293,7 @@ BREAKS: dict[str, Row] = {
         "use it only within the function, or make it before",
     ),
     "result type is not supported": Row(
-        "A function gives an object of a type that capture cannot follow, such as a match, memoryview or bytearray.",
+        "A function gives an object of a type that capture cannot follow, such as a memoryview or bytearray.",
         "call it before the compiled function, and pass what you need of its result",
     ),
     "object from outside is not supported": Row(
@@ -316,7 +327,7 @@ BREAKS: dict[str, Row] = {
     ),
     "comprehension variable is shared": Row(
         "A comprehension's variable has the name of one that a closure uses, so both share a cell (Python 3.12 and "
-        "later).",
+        "later), and something broke within the comprehension.",
         "give the comprehension's variable another name",
     ),
     "template string is made": Row(

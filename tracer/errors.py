@@ -81,6 +81,10 @@ class InternalError(TorchgraftError):
     """A contract inside torchgraft does not hold: our bug. Logged; the function runs plain."""
 
 
+class CaptureAnew(TorchgraftError):
+    """Something was learnt that this attempt should have known from the start: the capture begins anew, knowing it."""
+
+
 class CannotUndo(TorchgraftError):
     """A mark cannot take back what was done since: the capture must begin anew with a break noted."""
 

@@ -21,6 +21,8 @@ import torch
 import torch.fx
 import torch.nn.modules.module as module_code
 from torch._guards import TracingContext, tracing
+from torch._higher_order_ops.utils import registered_hop_fake_fns
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -29,6 +31,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd import forward_ad
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
@@ -36,6 +39,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.fx.graph import _is_from_torch
 from torch.fx.node import _get_qualified_name
+from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     "DATA_DEPENDENT",
@@ -54,12 +58,13 @@ __all__ = [
     "exit_autocast",
     "exit_inference_mode",
     "forward_of",
+    "indexing_by_tensors",
     "inductor_backend",
+    "is_functional",
     "is_transformed",
     "lazy_graph_module",
     "named_backends",
     "new_shape_env",
-    "no_saved_tensor_hooks",
     "operator_traits",
     "plain_fake",
     "quiet_fake_tensors",
@@ -67,6 +72,10 @@ __all__ = [
     "remember_fake",
     "set_grad_enabled",
     "shape_env_state",
+    "tag_activation_checkpoint",
+    "tree_leaves",
+    "tree_map",
+    "without_saved_tensor_hooks",
     "without_wrappers",
 ]
 
@@ -84,6 +93,10 @@ exit_inference_mode = _exit_inference_mode
 
 
 # operators ------------------------------------------------------------------------------------------------------------
+#: operators that take functions: torch.cond and its like
+HIGHER_ORDER: type = torch._ops.HigherOrderOperator
+
+
 def is_random(operator: Any) -> bool:
     """Does this operator draw from a generator?"""
     return torch.Tag.nondeterministic_seeded in operator.tags
@@ -156,6 +169,16 @@ def operator_traits(operator: Any) -> Traits | None:
 def is_transformed(tensor: torch.Tensor) -> bool:
     """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def is_functional(tensor: torch.Tensor) -> bool:
+    """Is it a tensor by which AOTAutograd traces a graph?"""
+    return isinstance(tensor, FunctionalTensor)
+
+
+def indexing_by_tensors() -> Any:
+    """The mode in which flex_attention runs its functions: `x[i]` by a tensor without dimensions reads no value."""
+    return importlib.import_module("torch._dynamo._trace_wrapped_higher_order_op").TransformGetItemToIndex()
 
 
 # fake tensors ---------------------------------------------------------------------------------------------------------
@@ -258,12 +281,32 @@ def cpp_compiler_command() -> str | None:
         return None
 
 
+def fake_higher_order(mode: FakeTensorMode, operator: Any, args: Any, kwargs: Any) -> object:
+    """What such an operator gives for fake tensors. Torch finds the rule by the mode's exact class: not for a subclass.
+
+    The mode is not active now; the rule enters it for the functions that the operator is given.
+    """
+    if operator in registered_hop_fake_fns:
+        return mode.dispatch(operator, (), args, kwargs or {})
+    rule = operator.python_key_table.get(FakeTensorMode)
+    if rule is None:
+        raise UnsupportedOperatorException(operator)
+    return rule(mode, *args, **(kwargs or {}))
+
+
 class StaticFakeMode(FakeTensorMode):
     """A mode for one compile, in which an input is static unless the tracing context says otherwise.
 
     AOTAutograd asks for symbolic sizes wherever there is a ShapeEnv. It must be a fresh mode: the fakes of a capture
     may have been changed in place by it.
     """
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
+        if isinstance(func, HIGHER_ORDER):
+            return fake_higher_order(self, func, args, kwargs)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def from_tensor(self, tensor: torch.Tensor, **options: Any) -> FakeTensor:
         if options.get("symbolic_context") is None:
@@ -316,20 +359,6 @@ def has_compiled_call() -> bool:
 
 
 @contextmanager
-def no_saved_tensor_hooks() -> Iterator[None]:
-    """Within it no hook of the user's is given what autograd saves."""
-    taken = []
-    while (hooks := saved_tensor_hooks(True)) is not None:
-        taken.append(hooks)
-        torch._C._autograd._pop_saved_tensors_default_hooks()
-    try:
-        yield
-    finally:
-        for pack, unpack in reversed(taken):
-            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
-
-
-@contextmanager
 def quiet_fake_tensors() -> Iterator[None]:
     """Within it torch does not log an operator that refuses fake tensors: the program's own error, or a graph break."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
@@ -344,11 +373,28 @@ def quiet_fake_tensors() -> Iterator[None]:
         logger.removeFilter(nothing)
 
 
+@contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """Within it autograd keeps what it saves: the program's hooks are for what the program computes."""
+    hooks = []
+    while (pair := saved_tensor_hooks(True)) is not None:
+        hooks.append(pair)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pair in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(*pair)
+
+
 # checks (native.py) ---------------------------------------------------------------------------------------------------
 _guards: Any = getattr(torch._C._dynamo, "guards", None)
 #: torch's native checks of tensors and of the global state; None where a torch lacks them
 TensorGuards: Any = getattr(_guards, "TensorGuards", None)
 GlobalStateGuard: Any = getattr(_guards, "GlobalStateGuard", None)
+
+#: what `Module.__init__` tells of itself
+log_api_usage_once = torch._C._log_api_usage_once
 
 function_modes = torch._C._len_torch_function_stack
 function_mode_at = torch._C._get_function_stack_at
@@ -403,7 +449,12 @@ HAS_TORCH_FUNCTION = (
     *_present(torch._C, "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"),
 )
 #: questions about the state that a STATE guard sees, asked by names that torch keeps to itself
-STATE_QUERIES = _present(torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled")
+STATE_QUERIES = _present(
+    torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled", "_len_torch_dispatch_stack",
+    "_len_torch_function_stack", "_get_privateuse1_backend_name",
+)  # fmt: skip
+#: sorts lists of tensors by device and dtype
+GROUP_TENSORS = _present(torch._C, "_group_tensors_by_device_and_dtype")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
 

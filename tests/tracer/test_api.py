@@ -743,12 +743,14 @@ class TestExplain:
         with pytest.raises(RuntimeError, match=r"call tracer.install\(\)"):
             tracer.explain(double)(x)
 
-    def test_switched_off_there_is_nothing_to_explain(self, monkeypatch):
+    def test_switched_off_the_report_says_so(self, monkeypatch):
         tracer.uninstall()
         monkeypatch.setenv("TORCHGRAFT", "0")
         tracer.install(backend="eager")
-        with pytest.raises(RuntimeError, match="unset TORCHGRAFT=0"):
-            tracer.explain(double)(x)
+        report = tracer.explain(double)(x)
+        assert torch.equal(report.result, double(x))
+        assert "TORCHGRAFT=0 in the environment" in str(report)
+        assert not report.regions
 
     def test_a_graph_that_keeps_raising_is_dropped_with_a_warning(self, caplog):
         def no_tuple(graph, inputs):
@@ -881,3 +883,18 @@ class TestRoots:
         expected = model(x)
         traced = torch.jit.trace(model, (x,), check_trace=False)
         assert torch.equal(traced(x * 2), model(x * 2)) and torch.equal(model(x), expected)
+
+
+def test_explaining_a_call_that_raises() -> None:
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        raise ValueError(f"no {len(y)}")
+
+    tracer.install(backend="eager")
+    report = tracer.explain(fails)(torch.ones(2))
+    assert report.result is None
+    assert isinstance(report.exception, ValueError)
+    assert "the call raised ValueError: no 2" in str(report)
+    short = report.summary()
+    assert "exception leaves the function" in short
+    assert "def slot" not in short

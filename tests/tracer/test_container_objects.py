@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections import OrderedDict
@@ -294,3 +295,15 @@ def test_signatures_of_functions() -> None:
     for default in (3, 4, 3, 5):
         two.__defaults__ = (default,)
         assert torch.equal(compiled(two, X), X + default)
+
+
+def test_a_deep_copy_of_an_instance_dict() -> None:
+    def f(o: Any, x: Any) -> Any:
+        copied = copy.deepcopy(o.__dict__)
+        copied["more"] = x + copied["size"]
+        copied["layers"].append(2)
+        return copied, o
+
+    config = Empty()
+    config.size, config.layers = 3, [1]  # type: ignore[attr-defined]
+    whole(f, config, X)

@@ -11,8 +11,9 @@ import torch
 
 from .. import backends, config, log
 from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings
+from ..errors import GraphBreak
 from ..originals import original_code, plain_copy
-from ..report import Report, report_on
+from ..report import Report, plain_report, report_on
 from ..torch_private import DISABLED
 from .disabling import Disabled, disabled
 from .models import copy_module
@@ -201,19 +202,27 @@ def counters() -> dict[str, Any]:
 def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)` calls fn and gives a report: for each entry what runs, its guards, graph, breaks and times.
 
-    A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one.
+    A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one;
+    what it raises is in the report (`exception`). `print(report)` shows all, `report.summary()` a few lines.
     """
     target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
     def call(*args: Any, **kwargs: Any) -> Report:
+        if config.switched_off():
+            return plain_report(target, target(*args, **kwargs), "TORCHGRAFT=0 in the environment: nothing is compiled")
         if not runtime.on:
-            remedy = "unset TORCHGRAFT=0 in the environment" if config.switched_off() else "call tracer.install() first"
-            raise RuntimeError(f"nothing is compiled, so there is nothing to explain: {remedy}")
-        result = target(*args, **kwargs)
+            raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
+        result, raised = None, None
+        try:
+            result = target(*args, **kwargs)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raised = error
         state = runtime.state_of(target)
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        return report_on(state, result, runtime.registry)
+        return report_on(state, result, runtime.registry, exception=raised)
 
     return call
 

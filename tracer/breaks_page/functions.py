@@ -95,6 +95,19 @@ def f(x, plain):
 
 f(torch.ones(3), Plain())
 """),
+    "cached function is called anew": Example("""\
+import functools
+
+@functools.lru_cache(maxsize=8)
+def scale(n):
+    return n * 0.5
+
+def f(x, n):
+    y = x * 2
+    return y * scale(n)  # <- break
+
+f(torch.ones(3), 3)
+"""),
     "builtin function is given an object": Example("""\
 import math
 

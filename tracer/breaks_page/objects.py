@@ -117,7 +117,8 @@ f(torch.ones(3), "some text", "".join(["some ", "text"]))
 import copy
 
 class Settings:
-    pass
+    def __reduce__(self):
+        return Settings, ()
 
 def f(x, settings):
     y = x * 2
@@ -146,14 +147,12 @@ def f(x):
 f(torch.ones(3))
 """),
     "result type is not supported": Example("""\
-import re
-
-def f(x, text):
+def f(x, data):
     y = x * 2
-    found = re.match("[0-9]+", text)  # <- break
-    return y + int(found[0])
+    view = memoryview(data)  # <- break
+    return y + view[0]
 
-f(torch.ones(3), "12 mm")
+f(torch.ones(3), b"abc")
 """),
     "object from outside is not supported": Example("""\
 info = torch.finfo(torch.float32)
@@ -229,7 +228,10 @@ def f(x):
     y = x * 2
     n = 1
     add = lambda: n
-    total = sum([n for n in range(3)])  # <- break
+    total = sum([  # <- break
+        n for n in range(3)
+        if print(n) is None
+    ])
     return y + add() + total
 
 f(torch.ones(3))

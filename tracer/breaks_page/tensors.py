@@ -154,9 +154,12 @@ def f(x):
 f(torch.ones(3, requires_grad=True))
 """),
     "custom autograd function is called": Example("""\
+calls = []
+
 class Double(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
+        calls.append(1)
         return x * 2
 
     @staticmethod
@@ -166,6 +169,21 @@ class Double(torch.autograd.Function):
 def f(x):
     y = x + 1
     return Double.apply(y)  # <- break
+
+f(torch.ones(3))
+"""),
+    "function given to torch has effects": Example("""\
+from torch.utils.checkpoint import checkpoint
+
+sizes = []
+
+def layer(x):
+    sizes.append(len(x))
+    return x.sin()
+
+def f(x):
+    y = x + 1
+    return checkpoint(layer, y, use_reentrant=False)  # <- break
 
 f(torch.ones(3))
 """),

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
+from ..numpy_names import SCALARS
+from .bodies import Body
 from .fx_capture import GraphTensor
 
 #: immutable and written as they are
@@ -34,6 +36,8 @@ def convert(value: Any, symbol: Callable[[Any], Any]) -> Pair:
         return value.fake, value.node
     if kind in PLAIN:
         return value, value
+    if kind is Body:
+        return value.module, value.node
     if kind is tuple or kind is list or kind is torch.Size:
         return _sequence(value, list if kind is list else tuple, symbol)
     if kind is slice:
@@ -61,6 +65,8 @@ def _unusual(value: Any, symbol: Callable[[Any], Any]) -> Pair:
         return dtype, dtype
     if isinstance(value, torch.Tensor):
         raise TypeError("a real tensor cannot be an argument of a recorded call: use add_input or get_constant")
+    if type(value) in SCALARS:
+        return value.item(), value.item()
     if isinstance(value, range):
         return _sequence(value, tuple, symbol)
     # An enum member, a NumPy number, a subclass of str: what torch sees is the plain value.

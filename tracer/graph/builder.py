@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,10 @@ class GraphBuilder:
         self._constants: list[int] = []
         self._irrevocable = 0
         self._grad_was_on = False
+        #: entered around each call: what the real call will be within
+        self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
+        #: how many bodies were given to calls (bodies.py)
+        self.bodies = 0
 
     # inputs and constants -----------------------------------------------------------------------------------------
     def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:
@@ -133,7 +138,7 @@ class GraphBuilder:
         fake_kwargs, node_kwargs = convert(kwargs, self._symbol) if kwargs else ({}, {})
         observed = self.fake_mode.observed = Observed()
         try:
-            with self.fake_mode:
+            with self.fake_mode, self.around_calls():
                 if method:
                     result = getattr(fake_args[0], target)(*fake_args[1:], **fake_kwargs)  # type: ignore[arg-type]
                 else:

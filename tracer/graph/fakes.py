@@ -12,7 +12,16 @@ from typing import Any
 
 import torch
 
-from ..torch_private import DEVICE_OF, FakeTensor, FakeTensorMode, ShapeEnv, Traits, operator_traits
+from ..torch_private import (
+    DEVICE_OF,
+    HIGHER_ORDER,
+    FakeTensor,
+    FakeTensorMode,
+    ShapeEnv,
+    Traits,
+    fake_higher_order,
+    operator_traits,
+)
 
 META_DEVICE = torch.device("meta")
 #: what a mark cannot give back once an operator changed it in place
@@ -40,6 +49,8 @@ class Observed:
 class ObservingFakeMode(FakeTensorMode):
     """A fake mode that notes what the operators of the current call do. One per capture, used by one thread."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, shape_env: ShapeEnv) -> None:
         super().__init__(shape_env=shape_env, static_shapes=True)
         self.observed = Observed()
@@ -55,6 +66,8 @@ class ObservingFakeMode(FakeTensorMode):
     ) -> object:
         if func is DEVICE_OF:  # asked several times in each operator
             return META_DEVICE if self.in_kernel_invocation else args[0].fake_device
+        if isinstance(func, HIGHER_ORDER):
+            return fake_higher_order(self, func, args, kwargs)
         kwargs = kwargs or {}
         traits = operator_traits(func)
         if traits is None:

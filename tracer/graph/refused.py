@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import GraphBreak
+from ..numpy_names import SCALARS
 from ..torch_private import can_be_named
 
 _AUTOGRAD = "backward is run"
@@ -95,6 +96,10 @@ _FUNCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "autocast_decrement_nesting",
         ),
     ),
+    (
+        "kind of tensor is not supported",
+        ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic"),
+    ),
     ("file is read or written", ("save", "load", "jit.save", "jit.load")),
 )  # fmt: skip
 
@@ -134,8 +139,20 @@ def refuse(target: Any, args: tuple[Any, ...]) -> None:
         raise GraphBreak(title, f".{name}" if name in METHODS else f"{name}()")
     if name == "apply" and is_autograd_function(getattr(target, "__self__", None)):
         raise GraphBreak("custom autograd function is called", target.__self__.__qualname__)
+    if name in _FROM_DATA and _holds_numpy(args):  # its type would be that of the NumPy number
+        raise GraphBreak("argument cannot be in a graph", f"a NumPy number in {name}()")
     if target.__class__ is not str and not can_be_named(target):
         raise GraphBreak("torch function is no operator", f"a graph cannot name {target!r}")
+
+
+#: functions that make tensors of data, and take their dtype from it
+_FROM_DATA = frozenset(["tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor", "result_type"])
+
+
+def _holds_numpy(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_holds_numpy, value))
+    return type(value) in SCALARS
 
 
 def is_autograd_function(owner: object) -> bool:

@@ -20,13 +20,13 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, GraphBreak, OperatorFailed, forget_frames
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
 from ..guards import NOWHERE, Guard, Kind
 from ..sources import Attr, Call, Param
-from ..torch_private import no_saved_tensor_hooks, quiet_fake_tensors, set_grad_enabled
+from ..torch_private import quiet_fake_tensors, set_grad_enabled, without_saved_tensor_hooks
 from ..values import families
 from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
@@ -69,7 +69,7 @@ def capture(request: Request) -> Capture:
     refusal = state.refusal()
     if refusal is not None:
         raise GraphBreak("torch mode is active", refusal)
-    with quiet_fake_tensors(), no_saved_tensor_hooks():
+    with quiet_fake_tensors(), without_saved_tensor_hooks():
         return _capture(request, state)
 
 
@@ -83,6 +83,8 @@ def _capture(request: Request, state: GlobalState) -> Capture:
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except CaptureAnew:
+            continue
         except RunLoop as run_loop:
             real_loops.add(run_loop.head)
         except Restart as restart:

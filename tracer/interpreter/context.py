@@ -21,6 +21,7 @@ from ..values.base import Lazy, Mutable, Raised, Value, build
 from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
 from ..values.generators import GeneratorValue
+from ..values.lookup import ClassChanges
 from .namespaces import Namespace
 
 if TYPE_CHECKING:
@@ -64,8 +65,14 @@ class Context:
         self._namespaces: dict[int, Namespace] = {}
         #: generators that were made in the region, so that none is left half way with a `finally` to run
         self.generators: list[GeneratorValue] = []
+        #: what was set on classes, by the class
+        self.class_changes: dict[type, ClassChanges] = {}
         #: root instructions at which modes that are still entered were entered, outermost first
         self.modes: list[int] = []
+        #: every change of a mutable value: (value, content before)
+        self.changes_made: list[tuple[Mutable, Any]] = []
+        #: no Python number becomes an input of the graph now
+        self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
         #: it looked whether a tensor is a leaf
@@ -129,6 +136,8 @@ class Context:
 
     def changes(self, source: Source) -> bool:
         """Is it to be expected that what is read there is another number at the next call?"""
+        if self.numbers_are_fixed:
+            return False
         if self.request.dynamic is not None:
             return self.request.dynamic
         return str(source) in self.request.changing or any(map(self.changes, source.bases()))
@@ -152,10 +161,23 @@ class Context:
             value.born = self.root_index()
         return value
 
+    def move_tensor(self, value: TensorValue, to: GraphTensor) -> None:
+        """The value stands for another tensor of the graph from now on: the same one, computed elsewhere."""
+        before = value.graph_tensor
+
+        def put(tensor: GraphTensor, earlier: GraphTensor) -> None:
+            self._tensors.pop(id(earlier), None)
+            self._tensors[id(tensor)] = value
+            value.graph_tensor = tensor
+
+        self._journal.append(lambda: put(before, to))
+        put(to, before)
+
     # changes --------------------------------------------------------------------------------------------------------
     def change(self, value: Mutable, content: Any) -> None:
         """Give a mutable value another content; a rollback gives back the old one."""
         old = value.content
+        self.changes_made.append((value, old))
         first = value.source is not None and id(value) not in self.changed
         if first:
             self.changed[id(value)] = value
@@ -209,6 +231,8 @@ class Context:
         self._namespaces.clear()
         self.frames.clear()
         self.changed.clear()
+        self.class_changes.clear()
+        self.changes_made.clear()
         self.generators.clear()
 
     # where we are ---------------------------------------------------------------------------------------------------
@@ -271,9 +295,11 @@ class Context:
             raise GraphBreak("calls are nested too deeply", f"{len(self.frames)} frames")
         return self._run_inline(self, function, args, kwargs)
 
-    def resume(self, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
+    def resume(
+        self, generator: GeneratorValue, sent: Value, thrown: Value | None = None
+    ) -> tuple[Value | None, Value]:
         """Run a generator made in the region on to its next yield: (item, _), or (None, what it returned)."""
-        return self._resume(self, generator, sent)
+        return self._resume(self, generator, sent, thrown)
 
     def send(self, iterator: Value, sent: Value) -> tuple[Value | None, Value]:
         """`iterator.send(sent)`, or `next` where None is sent to something that is no generator."""

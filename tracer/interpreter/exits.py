@@ -55,6 +55,8 @@ class ExitWriter:
         """An expression for the object."""
         if isinstance(value, Lazy) and value.value is not None:
             value = value.value
+        if value.part_of is not None:
+            value = value.part_of
         if value.source is not None:
             return self.fetch(value.source)
         known = self._names.get(id(value))

@@ -11,7 +11,7 @@ from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
 from ..values.generators import AsyncGeneratorValue, CoroutineValue, GeneratorValue
-from ..values.private import is_left_alone
+from ..values.private import is_left_alone, is_not_read
 from .frame import Frame
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
     code = function.code
     if function.function is not None and DISABLED in vars(function.function):
         raise GraphBreak("function is disabled", function.qualname)
+    if is_not_read(function):
+        raise GraphBreak("library function is called", function.qualname)
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise GraphBreak("coroutine is suspended or called", function.qualname)
     frame = Frame(ctx, code, ctx.namespace(function.globals))
@@ -49,7 +51,11 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    graph_break = GraphBreak("library function is called", function.qualname)
+    what = function.qualname
+    if function.globals["__name__"].startswith("torch."):  # there it may well be about what the user gave it
+        reason = inner.details if inner.title == "library function is called" else f"{inner.title}: {inner.details}"
+        what = f"{what}: {reason}"
+    graph_break = GraphBreak("library function is called", what)
     graph_break.stack, graph_break.end_behind = ctx.user_stack(), inner.end_behind
     return graph_break
 
@@ -66,8 +72,13 @@ def run(ctx: Context, frame: Frame) -> Value:
         ctx.frames.pop()
 
 
-def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value | None, Value]:
-    """Run a generator on to its next yield; its saved state is a content like any, so that a rollback rewinds it."""
+def resume(
+    ctx: Context, generator: GeneratorValue, sent: Value, thrown: Value | None = None
+) -> tuple[Value | None, Value]:
+    """Run a generator on to its next yield; its saved state is a content like any, so that a rollback rewinds it.
+
+    `thrown`: an exception that is raised where it stands, in place of what is sent.
+    """
     frame: Frame = generator.frame
     fresh = frame.is_fresh(generator.content)
     if fresh and not (isinstance(sent, ConstantValue) and sent.value is None):
@@ -76,10 +87,12 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         ctx.raise_(ValueError("generator already executing"))
     frame.restore(generator.content)
     frame.yielded = False
-    if not fresh:
+    if thrown is None and not fresh:
         frame.push(sent)
     ctx.change(generator, None)
     try:
+        if thrown is not None:
+            _throw(frame, thrown, fresh)
         result = run(ctx, frame)
     except Raised as raised:
         if isinstance(raised.value, Value) and raised.value.python_type(ctx) is StopIteration:
@@ -89,3 +102,12 @@ def resume(ctx: Context, generator: GeneratorValue, sent: Value) -> tuple[Value 
         ctx.change(generator, frame.save())
         return result, constant(None)
     return None, result
+
+
+def _throw(frame: Frame, exception: Value, fresh: bool) -> None:
+    """Go to the handler that protects the yield at which the frame stands; Raised where there is none."""
+    at = frame.ip - 1
+    if not fresh and frame.instructions[at - 1].opname == "SEND":
+        raise GraphBreak("Python raises or warns here", "throw() into `yield from`")
+    if fresh or not frame.unwind(exception, at):
+        raise Raised(exception)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import keyword
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ class Namespace(Mutable):
         self.direct = direct
 
     def source_of(self, ctx: Context, name: str) -> Source:
-        if self.direct and name not in ctx.request.layout.parameters and not ctx.is_reserved(name):
+        writable = name.isidentifier() and not keyword.iskeyword(name)
+        if self.direct and writable and name not in ctx.request.layout.parameters and not ctx.is_reserved(name):
             return Global(name)
         assert self.source is not None
         return Item(self.source, name)

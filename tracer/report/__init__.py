@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .explain import BreakReport, EntryReport, RegionReport, Report, report_on
+from .explain import BreakReport, EntryReport, RegionReport, Report, plain_report, report_on
 
-__all__ = ["BreakReport", "EntryReport", "RegionReport", "Report", "report_on"]
+__all__ = ["BreakReport", "EntryReport", "RegionReport", "Report", "plain_report", "report_on"]

@@ -78,7 +78,10 @@ class BreakReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What is compiled of one function. `result` is what the explained call gave."""
+    """What is compiled of one function. `result` is what the explained call gave, `exception` what it raised instead.
+
+    `regions`, `entries`, `breaks` and `callees` (private copies of callees that broke) hold what is printed.
+    """
 
     function: str
     filename: str
@@ -88,15 +91,36 @@ class Report:
     breaks: tuple[BreakReport, ...]
     errors: tuple[str, ...]
     callees: tuple[Report, ...]  # private copies of callees that broke
+    exception: BaseException | None = None
 
     @property
     def regions(self) -> tuple[RegionReport, ...]:
         return tuple(region for entry in self.entries for region in entry.regions)
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """A line for each function, the breaks by title, and what the call raised."""
+        lines = [self._head(), *self._ending()]
+        seen: dict[str, UserLine | None] = {}
+        for report in (self, *self.callees):
+            for met in report.breaks:
+                where = met.stack[-1] if met.stack else None
+                seen.setdefault(met.title + (f": {met.details}" if met.details else ""), where)
+        lines += [f"  break: {what}" + ("" if line is None else f"   [{line}]") for what, line in seen.items()]
+        lines += [f"  private copy of {callee._head()}" for callee in self.callees]
+        return "\n".join(lines)
+
+    def _head(self) -> str:
         operators = sum(region.operators for region in self.regions)
-        lines = [f"{self.function} ({self.filename}:{self.line}): {_counted(len(self.regions), 'region')}, "
-                 f"{_counted(operators, 'operator')}, {_counted(len(self.breaks), 'break')}"]
+        return (f"{self.function} ({self.filename}:{self.line}): {_counted(len(self.regions), 'region')}, "
+                f"{_counted(operators, 'operator')}, {_counted(len(self.breaks), 'break')}")
+
+    def _ending(self) -> list[str]:
+        if self.exception is None:
+            return []
+        return [f"  the call raised {type(self.exception).__name__}: {self.exception}"]
+
+    def __str__(self) -> str:
+        lines = [self._head(), *self._ending()]
         lines += map(str, self.entries)
         lines += map(str, self.breaks)
         lines += [f"  error: {text}" for text in self.errors]
@@ -106,15 +130,32 @@ class Report:
         return "\n".join(lines)
 
 
-def report_on(state: CodeState, result: Any, registry: Registry, *, callees: bool = True) -> Report:
+def report_on(
+    state: CodeState,
+    result: Any,
+    registry: Registry,
+    *,
+    callees: bool = True,
+    exception: BaseException | None = None,
+) -> Report:
     """What is there now. The private copies of one compile are listed with its root, once each."""
     entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
     breaks = [BreakReport.of(record) for record in state.breaks.values()]
     copies = state.family.live() if callees else ()
     inner = [report_on(copy, None, registry, callees=False) for copy in copies if copy is not state]
     return Report(
-        state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors), tuple(inner)
-    )
+        state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors),
+        tuple(inner), exception,
+    )  # fmt: skip
+
+
+def plain_report(fn: Any, result: Any, why: str) -> Report:
+    """Of a function that ran plain."""
+    code = getattr(getattr(fn, "forward", fn), "__code__", None)
+    name, (filename, line) = getattr(fn, "__qualname__", type(fn).__qualname__), ("", 0)
+    if code is not None:
+        filename, line = code.co_filename, code.co_firstlineno
+    return Report(name, filename, line, result, (), (), (why,), ())
 
 
 def _entry(entry: EntryState) -> EntryReport:

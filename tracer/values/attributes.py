@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +14,8 @@ from ..sources import Attr, Call, Item, Literal, Source
 from .base import Mutable, Raised, Value
 from .constants import constant
 from .lookup import (
+    C_METHODS,
+    CMethod,
     class_attribute,
     class_object,
     descriptor_value,
@@ -27,12 +30,19 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
-#: what reads, sets and deletes attributes the usual way
-GENERIC_GETATTRIBUTE = frozenset(
-    [object.__getattribute__, BaseException.__getattribute__, dict.__getattribute__, list.__getattribute__]
-)
-GENERIC_SETATTR = frozenset([object.__setattr__, BaseException.__setattr__])
-GENERIC_DELATTR = frozenset([object.__delattr__, BaseException.__delattr__])
+_ROOTS: tuple[Any, ...] = (
+    object, BaseException, dict, OrderedDict, defaultdict, list, tuple, types.SimpleNamespace,
+)  # fmt: skip
+#: what reads, sets and deletes attributes the usual way: classes written in C have slots of their own for it
+GENERIC_GETATTRIBUTE = frozenset(cls.__getattribute__ for cls in _ROOTS)
+GENERIC_SETATTR = frozenset(cls.__setattr__ for cls in _ROOTS)
+GENERIC_DELATTR = frozenset(cls.__delattr__ for cls in _ROOTS)
+#: by such a slot: that of `object`, which does the same
+GENERIC_ATTRIBUTES: dict[Any, Any] = {
+    **dict.fromkeys(GENERIC_GETATTRIBUTE, object.__getattribute__),
+    **dict.fromkeys(GENERIC_SETATTR, object.__setattr__),
+    **dict.fromkeys(GENERIC_DELATTR, object.__delattr__),
+}
 
 
 class DeletedValue(Value):
@@ -46,10 +56,14 @@ class DeletedValue(Value):
 DELETED = DeletedValue()
 
 
+#: what a class has under `__dict__` where its instances have one; SimpleNamespace keeps it in a slot
+_DICT_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
 def own_dict(obj: object) -> dict[str, Any] | None:
     """The instance's dict, past any property of that name; None where it has none."""
     raw = find(type(obj), "__dict__")
-    return raw.__get__(obj) if type(raw) is types.GetSetDescriptorType else None
+    return raw.__get__(obj) if type(raw) in _DICT_DESCRIPTORS else None
 
 
 def dict_source(obj: object, source: Source, ctx: Context) -> Source:
@@ -112,7 +126,7 @@ class ObjectAttributes(Mutable):
 
     def instance_dict(self, ctx: Context) -> InstanceDict | None:
         """Its `__dict__`; None for an object without one."""
-        if self.attributes is None and type(find(self.cls, "__dict__")) is types.GetSetDescriptorType:
+        if self.attributes is None and type(find(self.cls, "__dict__")) in _DICT_DESCRIPTORS:
             if self.source is None:
                 self.attributes = InstanceDict(self)
                 self.attributes.born = self.born
@@ -234,6 +248,8 @@ class ObjectAttributes(Mutable):
             self.generic_setattr(ctx, name, value)
         elif type(setter) is types.FunctionType:
             ctx.real(ctx.wrap(setter, ctx.hold(setter))).call(ctx, [self, constant(name), value], {})
+        elif type(setter) in C_METHODS:
+            CMethod(setter, self).call(ctx, [constant(name), value], {})
         else:
             self.refuse("attribute cannot be set", f".{name}")
 
@@ -276,9 +292,18 @@ class ObjectAttributes(Mutable):
         """Put the attribute into the instance's dict."""
         attributes = self.instance_dict(ctx)
         if attributes is None:
-            self.refuse("attribute cannot be set", f".{name}")
+            self._raise_unsettable(ctx, name)
         self._check_changeable(ctx)
         attributes.put(ctx, name, constant(name), value)
+
+    def _raise_unsettable(self, ctx: Context, name: str) -> NoReturn:
+        """An object without a dict: the error that CPython raises for a class of that name."""
+        own = {} if find(self.cls, name) is MISSING else {name: 1}
+        try:
+            setattr(type(self.cls.__name__, (), {"__slots__": (), **own})(), name, 1)
+        except AttributeError as error:
+            ctx.raise_(AttributeError(*error.args))
+        self.refuse("attribute cannot be set", f".{name}")
 
     def _check_changeable(self, ctx: Context) -> None:
         if class_attribute(ctx, self.cls, "__del__") is not MISSING:
@@ -290,6 +315,8 @@ class ObjectAttributes(Mutable):
             self.generic_delattr(ctx, name)
         elif type(deleter) is types.FunctionType:
             ctx.real(ctx.wrap(deleter, ctx.hold(deleter))).call(ctx, [self, constant(name)], {})
+        elif type(deleter) in C_METHODS:
+            CMethod(deleter, self).call(ctx, [constant(name)], {})
         else:
             self.refuse("attribute cannot be set", f"deleting .{name}")
 

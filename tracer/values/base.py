@@ -6,6 +6,7 @@ value's business. `ctx` is the interpreter's context (see interpreter/context.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -34,6 +35,8 @@ class Value:
     kind: ClassVar[str] = "object"
     #: the program can tell two of these apart by `is`: the same object, found twice, is one value (and a guard says so)
     has_identity: ClassVar[bool] = False
+    #: the instance of a user's subclass whose builtin part this is
+    part_of: Value | None = None
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -66,6 +69,10 @@ class Value:
     def is_same(self, ctx: Context, other: Value) -> bool:
         """`self is other`. `other` is realised and another value object."""
         return False
+
+    def builtin_part(self) -> Value:
+        """The builtin container that C code finds here: the object itself but for instances of subclasses."""
+        return self
 
     # attributes and items -------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
@@ -135,8 +142,8 @@ class Value:
             ctx.spend(1)
         return items
 
-    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
-        """What `dict.update` and `**` take from it as a mapping; None where it is none."""
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """The items of a mapping, as `dict.update` and `**` take them; None for what is no mapping."""
         return None
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
@@ -149,22 +156,28 @@ class Value:
         """An expression that builds the object at run time; called once for each object that has no source."""
         self.refuse("object cannot be rebuilt")
 
-    def iterator_text(self, out: ExitWriter, function: Callable[..., Any]) -> str:
-        """`iter(self)` or `reversed(self)`"""
-        return f"{out.hold(function)}({out.text(self)})"
-
     def effects(self, out: ExitWriter) -> Iterable[str]:
         """Statements that repeat what was done to an object from outside."""
         raise InternalError(f"{self} was changed but has no effects")
 
 
+_serials = itertools.count()
+
+
+def next_serial() -> int:
+    """A number between those of the mutable values made up to now and those made later."""
+    return next(_serials)
+
+
 class Mutable(Value):
     """A value whose object changes. `content` is replaced, never mutated: `ctx.change` logs the old one."""
 
-    __slots__ = ("content", "original")
+    __slots__ = ("content", "original", "serial")
 
     def __init__(self, content: Any, source: Source | None = None) -> None:
         super().__init__(source)
+        #: in the order of making: which of two was there before the other
+        self.serial = next(_serials)
         self.content = content
         #: what `content` was when the object came from outside; the effects are the difference
         self.original = content
@@ -193,7 +206,7 @@ def _forward(name: str) -> Callable[..., Any]:
 
 for _name in (
     "python_type as_python truth key is_same getattr setattr delattr getitem setitem delitem contains length binary "
-    "reflected unary compare call call_method iterate next unpack pairs_for_update enter"
+    "reflected unary compare call call_method iterate next unpack enter pairs"
 ).split():
     setattr(Lazy, _name, _forward(_name))
 

@@ -7,6 +7,8 @@ import builtins
 import functools
 import sys
 import types
+import typing
+from collections import _count_elements  # type: ignore[attr-defined]
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,14 @@ import torch
 
 from ..errors import GraphBreak
 from ..guards import MISSING
+from ..torch_private import FakeTensor
 from . import operations
 from .base import Raised, Value
 from .builtin_registry import builtin
 from .classes import ClassValue
 from .constants import ConstantValue, call_pure, constant, plain, traced
 from .enums import EnumValue
-from .hashing import hash_key
+from .hashing import UserKey, hash_key
 from .iterator_tools import is_none
 from .iterators import iterator_of
 from .lookup import class_attribute
@@ -30,12 +33,15 @@ from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
 from .tensors import TensorValue, call_graph
+from .text_formats import specification_is_safe
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
 #: metaclasses of torch's that decide by more than the class; fakes answer as real tensors do
 _TENSOR_METACLASSES = {type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer), type(torch.FloatTensor)}
+#: `typing.Callable`, `typing.Sequence`, ... without arguments
+_TYPING_ALIAS = type(typing.Sequence)
 #: what acts outside of the program, or looks into the interpreter: the break's title
 _OUTSIDE: dict[Any, str] = {
     print: "print() writes output",
@@ -66,7 +72,7 @@ def _breaks(function: Any) -> None:
 for _function in _OUTSIDE:
     _breaks(_function)
 
-for _function in (chr, ord, bin, hex, oct, ascii, round, divmod):
+for _function in (chr, ord, bin, hex, oct, ascii):
     builtin(_function)(pure(_function, f"{_function.__name__}()"))
 
 
@@ -99,8 +105,10 @@ def _classes(ctx: Context, value: Value) -> list[type]:
         cls = waiting.pop(0)
         if type(cls) is tuple:
             waiting[:0] = cls
-        elif isinstance(cls, types.UnionType):
-            waiting[:0] = cls.__args__
+        elif isinstance(cls, types.UnionType) or typing.get_origin(cls) is typing.Union:
+            waiting[:0] = typing.get_args(cls)
+        elif isinstance(cls, _TYPING_ALIAS):  # typing.Callable asks collections.abc.Callable
+            waiting[:0] = [typing.get_origin(cls)]
         elif isinstance(cls, type):
             found.append(cls)
         else:
@@ -110,7 +118,7 @@ def _classes(ctx: Context, value: Value) -> list[type]:
 
 def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
     if isinstance(obj, TensorValue) and type(cls) in _TENSOR_METACLASSES:
-        return isinstance(obj.fake, cls)
+        return isinstance(obj.fake, cls) and not issubclass(cls, FakeTensor)  # what stands for it is one, it is none
     kind = obj.python_type(ctx)
     if _is_subclass(kind, cls):
         return True
@@ -313,8 +321,42 @@ def abs_(ctx: Context, number: Value, /) -> Value:
     return real.call_method(ctx, "__abs__", [], {})
 
 
+@builtin(round)
+def round_(ctx: Context, number: Value, ndigits: Value | None = None) -> Value:
+    digits = [] if ndigits is None else [ndigits]
+    if hasattr(ctx.real(number), "special"):
+        return ctx.real(number).call_method(ctx, "__round__", digits, {})
+    return pure(round, "round()")(ctx, number, *digits)
+
+
+@builtin(divmod)
+def divmod_(ctx: Context, left: Value, right: Value, /) -> Value:
+    for value, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+        method = getattr(ctx.real(value), "special", lambda *_: None)(ctx, name)
+        result = None if method is None else ctx.real(method.call(ctx, [other], {}))
+        if result is not None and not (isinstance(result, ConstantValue) and result.value is NotImplemented):
+            return result
+    return pure(divmod, "divmod()")(ctx, left, right)
+
+
+@builtin(_count_elements)
+def count_elements(ctx: Context, mapping: Value, iterable: Value, /) -> Value:
+    """What Counter counts by: as quick as its own loop only for classes that keep dict's `get` and `__setitem__`."""
+    counter = ctx.real(mapping)
+    require_plain = getattr(counter, "require_plain", None)
+    if require_plain is not None:
+        require_plain("_count_elements()", "get", "__setitem__")
+    part = counter.builtin_part()
+    for item in each(ctx, iterable):
+        before = part.call_method(ctx, "get", [item, constant(0)], {})
+        part.setitem(ctx, item, operations.binary(ctx, "+", before, constant(1)))
+    return constant(None)
+
+
 @builtin(pow)
 def pow_(ctx: Context, base: Value, exp: Value, mod: Value | None = None) -> Value:
+    if not is_none(ctx, mod) and hasattr(ctx.real(base), "special"):
+        return ctx.real(base).call_method(ctx, "__pow__", [exp, mod or constant(None)], {})
     if is_none(ctx, mod):
         return operations.binary(ctx, "**", base, exp)
     return call_pure(ctx, pow, *[known(ctx, v, "pow()") for v in (base, exp, mod or constant(None))])
@@ -322,8 +364,10 @@ def pow_(ctx: Context, base: Value, exp: Value, mod: Value | None = None) -> Val
 
 @builtin(hash)
 def hash_(ctx: Context, obj: Value, /) -> Value:
-    hash_key(ctx, obj)  # raises for what has no hash
-    return call_pure(ctx, hash, known(ctx, obj, "hash()"))
+    key = hash_key(ctx, obj)  # raises for what has no hash
+    if isinstance(key, UserKey):
+        return constant(key.hash)
+    return call_pure(ctx, hash, known(ctx, ctx.real(obj).builtin_part(), "hash()"))
 
 
 def _text(function: Any, special: str) -> None:
@@ -360,13 +404,13 @@ def format_(ctx: Context, obj: Value, spec: Value | None = None, /) -> Value:
     form = "" if spec is None else known(ctx, spec, "format()")
     if isinstance(real, EnumValue):
         return real.call_method(ctx, "__format__", [constant(form)], {})
+    if hasattr(real, "special"):
+        return real.call_method(ctx, "__format__", [constant(form)], {})
     if form == "":
         if isinstance(real, ConstantValue) and type(real.value) in (int, float, bool, str):
             return as_text(ctx, str, "__str__", real)
-        if hasattr(real, "special"):
-            return real.call_method(ctx, "__format__", [constant("")], {})
         return as_text(ctx, str, "__str__", real)
-    if isinstance(real, ConstantValue) and type(real.value) is float:
+    if isinstance(real, ConstantValue) and specification_is_safe(type(real.value), form):
         return traced(ctx, format, real, constant(form))
     return call_pure(ctx, format, known(ctx, real, "format()"), form)
 

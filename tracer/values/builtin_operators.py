@@ -10,6 +10,7 @@ from . import operations
 from .base import Value
 from .builtin_registry import builtin
 from .constants import constant
+from .stepping import each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -68,6 +69,34 @@ def is_not(ctx: Context, left: Value, right: Value, /) -> Value:
 @builtin(operator.contains)
 def contains(ctx: Context, container: Value, item: Value, /) -> Value:
     return operations.contains(ctx, container, item)
+
+
+@builtin(operator.concat)
+def concat(ctx: Context, left: Value, right: Value, /) -> Value:
+    return operations.binary(ctx, "+", left, right)
+
+
+@builtin(operator.iconcat)
+def iconcat(ctx: Context, left: Value, right: Value, /) -> Value:
+    return operations.binary(ctx, "+=", left, right)
+
+
+@builtin(operator.countOf)
+def count_of(ctx: Context, items: Value, item: Value, /) -> Value:
+    return constant(sum(operations.equal(ctx, candidate, item) for candidate in each(ctx, items)))
+
+
+@builtin(operator.indexOf)
+def index_of(ctx: Context, items: Value, item: Value, /) -> Value:
+    for i, candidate in enumerate(each(ctx, items)):
+        if operations.equal(ctx, candidate, item):
+            return constant(i)
+    ctx.raise_(ValueError("sequence.index(x): x not in sequence"))
+
+
+@builtin(operator.call)
+def call(ctx: Context, function: Value, /, *args: Value, **kwargs: Value) -> Value:
+    return ctx.real(function).call(ctx, list(args), kwargs)
 
 
 @builtin(operator.getitem)

@@ -12,7 +12,7 @@ import torch
 from ..errors import GraphBreak
 from ..graph.refused import is_autograd_function
 from ..guards import MISSING, Kind
-from ..holding import is_immutable_type
+from ..holding import is_immutable_type, type_dict
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .builtin_registry import call_class_method, call_type
@@ -21,21 +21,28 @@ from .enums import member_value
 from .exceptions import new_exception
 from .lookup import (
     C_METHODS,
+    ClassChanges,
     CMethod,
     class_attribute,
+    class_object,
     find,
     get_from_class,
     get_from_instance,
+    is_descriptor,
+    note_written,
     overrides_reading,
     special,
 )
-from .objects import new_object
+from .mappings import MappingProxyValue, entries_of
+from .objects import BINARY_NAMES, COMPARE_NAMES, OpaqueValue, new_object
 from .sequences import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
+#: how `__class_getitem__` lies in a class whose items are aliases made by C code
+_ALIASING = (types.ClassMethodDescriptorType, types.BuiltinMethodType)
 Constructor = Callable[["Context", list[Value], dict[str, Value]], Value]
 #: classes whose call capture knows by itself
 CONSTRUCTORS: dict[type, Constructor] = {}
@@ -93,8 +100,11 @@ class ClassValue(Value):
 
     # attributes -----------------------------------------------------------------------------------------------------
     def getattr(self, ctx: Context, name: str) -> Value:
-        if isinstance(self.cls, enum.EnumType) and name in self.cls.__members__:
-            return member_value(self.cls.__members__[name])
+        if isinstance(self.cls, enum.EnumType):
+            if name in self.cls.__members__:
+                return member_value(self.cls.__members__[name])
+            if name == "__members__" and find(type(self.cls), name) is find(enum.EnumType, name):
+                return ctx.born(MembersValue(ctx, self.cls))
         meta = type(self.cls)
         if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
             self.refuse("attribute cannot be read", f".{name}")
@@ -111,6 +121,38 @@ class ClassValue(Value):
             return fallback.call(ctx, [constant(name)], {})
         ctx.raise_(AttributeError(f"type object {self.cls.__name__!r} has no attribute {name!r}"))
 
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        setter = class_attribute(ctx, type(self.cls), "__setattr__")
+        if setter is type.__setattr__:
+            self._store(ctx, name, value)
+        elif type(setter) is types.FunctionType:
+            ctx.real(ctx.wrap(setter, ctx.hold(setter))).call(ctx, [self, constant(name), value], {})
+        else:
+            self.refuse("attribute cannot be set", f".{name}")
+
+    def delattr(self, ctx: Context, name: str) -> None:
+        if class_attribute(ctx, type(self.cls), "__delattr__") is not type.__delattr__:
+            self.refuse("attribute cannot be set", f"deleting .{name}")
+        self._store(ctx, name, None)
+
+    def _store(self, ctx: Context, name: str, value: Value | None) -> None:
+        """Set, or delete for None, plain data in the class's own dict."""
+        changes = ctx.class_changes.get(self.cls)
+        own = changes is not None and name in changes.content
+        raw = None if own else type_dict(self.cls).get(name)
+        special = name.startswith("__") or is_immutable_type(self.cls) or isinstance(self.cls, enum.EnumType)
+        if special or is_descriptor(type(raw)) or find(type(self.cls), name) is not MISSING:
+            self.refuse("attribute cannot be set", f".{name}")
+        if value is None and not (changes.content[name] is not None if own else name in type_dict(self.cls)):  # type: ignore[union-attr]
+            self.refuse("Python raises or warns here", f"deleting .{name}")
+        if value is not None and is_descriptor(ctx.real(value).python_type(ctx)):
+            self.refuse("attribute cannot be set", f".{name}, to something that binds,")
+        note_written(self.cls, name)
+        if changes is None:
+            changes = ctx.class_changes[self.cls] = ClassChanges(self.cls, ctx.hold(self.cls))
+            ctx.on_rollback(lambda: ctx.class_changes.pop(self.cls))
+        ctx.change(changes, {**changes.content, name: value})
+
     def read_c_attribute(self, ctx: Context, raw: Any) -> Value:
         """What `type` itself knows of a class."""
         assert self.source is not None
@@ -126,6 +168,9 @@ class ClassValue(Value):
         if raw is type.__call__:
             return instantiate(ctx, self, args, kwargs)
         name = raw.__name__
+        if raw in (type.__setattr__, type.__delattr__) and not kwargs and len(args) == (raw is type.__setattr__) + 1:
+            self._store(ctx, ctx.real(args[0]).as_python(ctx), args[1] if len(args) == 2 else None)
+            return constant(None)
         if raw.__objclass__ is object and name in ("__eq__", "__ne__") and len(args) == 1:
             same = ctx.real(args[0]) is self
             return constant(same == (name == "__eq__") if same else NotImplemented)
@@ -133,36 +178,64 @@ class ClassValue(Value):
         if known is not None:
             return known
         if name == "apply" and is_autograd_function(self.cls):
-            raise GraphBreak("custom autograd function is called", self.cls.__qualname__)
+            return self.apply_autograd_function(ctx, self, args, kwargs)
         raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
 
-    # items of enumerations ------------------------------------------------------------------------------------------
+    def apply_autograd_function(self, ctx: Context, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """autograd_functions.py puts its function here."""
+        raise NotImplementedError
+
+    # items: of enumerations, and by metaclasses -----------------------------------------------------------------------
     def _members(self) -> Any:
         """The enumeration, if its class does nothing of its own at iterating and indexing."""
         plain = all(find(type(self.cls), n) is find(enum.EnumType, n) for n in ("__iter__", "__getitem__", "__len__"))
         return self.cls if isinstance(self.cls, enum.EnumType) and plain else None
 
+    def _of_meta(self, ctx: Context, name: str) -> Value:
+        """A special method of the metaclass."""
+        method = special(ctx, self, type(self.cls), name)
+        if method is None:
+            self.refuse("Python raises or warns here", f"{name}()")
+        return method
+
     def getitem(self, ctx: Context, key: Value) -> Value:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "indexing")
-        return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+        if self.cls is type or type(find(self.cls, "__class_getitem__")) in _ALIASING:
+            return self._alias(ctx, key)
+        if (members := self._members()) is not None:
+            return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
+        method = special(ctx, self, type(self.cls), "__getitem__")
+        if method is None:
+            method = ctx.real(self.getattr(ctx, "__class_getitem__"))
+        return method.call(ctx, [key], {})
+
+    def _alias(self, ctx: Context, key: Value) -> Value:
+        """`list[int]`, of a class whose `__class_getitem__` is written in C: mostly an annotation."""
+        if not is_immutable_type(self.cls):
+            class_attribute(ctx, self.cls, "__class_getitem__")
+        cls: Any = self.cls
+        alias = cls[ctx.real(key).as_python(ctx)]
+        return ctx.wrap(alias, ctx.hold(alias))
 
     def unpack(self, ctx: Context) -> list[Value]:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "iteration")
-        return [member_value(member) for member in members]
+        if (members := self._members()) is not None:
+            return [member_value(member) for member in members]
+        return super().unpack(ctx)
 
     def iterate(self, ctx: Context) -> Value:
-        return TupleValue(self.unpack(ctx)).iterate(ctx)
+        if self._members() is not None:
+            return TupleValue(self.unpack(ctx)).iterate(ctx)
+        return self._of_meta(ctx, "__iter__").call(ctx, [], {})
 
     def length(self, ctx: Context) -> Value:
-        if (members := self._members()) is None:
-            self.refuse("operation is not supported", "len()")
-        return constant(len(members))
+        if (members := self._members()) is not None:
+            return constant(len(members))
+        return self._of_meta(ctx, "__len__").call(ctx, [], {})
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         item = ctx.real(item)
-        if self._members() is None or not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
+        if self._members() is None:
+            return ctx.real(self._of_meta(ctx, "__contains__").call(ctx, [item], {})).truth(ctx)
+        if not isinstance(item, ConstantValue) or not isinstance(item.value, enum.Enum):
             self.refuse("operation is not supported", "`in`")
         return isinstance(item.value, self.cls)
 
@@ -171,7 +244,25 @@ class ClassValue(Value):
             right = other.as_python(ctx)
             if isinstance(right, (type, types.NoneType, types.UnionType)):
                 return ConstantValue(self.cls | right)
-        return None
+        if op == "|" and type(self.cls) is type:
+            return None
+        return self._operator_of_meta(ctx, f"__{BINARY_NAMES[op]}__", other)
+
+    def _operator_of_meta(self, ctx: Context, name: str, other: Value) -> Value | None:
+        """What a metaclass written by people makes of an operator; None for NotImplemented."""
+        raw = class_attribute(ctx, type(self.cls), name)
+        if raw is MISSING or raw is find(object, name):
+            return None
+        if type(raw) is not types.FunctionType:
+            self.refuse("operator is not supported for these types", name)
+        result = ctx.real(ctx.real(get_from_instance(ctx, raw, name, self, type(self.cls))).call(ctx, [other], {}))
+        return None if isinstance(result, ConstantValue) and result.value is NotImplemented else result
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return None if op == "|" else self._operator_of_meta(ctx, f"__r{BINARY_NAMES[op]}__", other)
+
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        return self._operator_of_meta(ctx, COMPARE_NAMES[op], other)
 
     # calls ----------------------------------------------------------------------------------------------------------
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -188,14 +279,16 @@ class ClassValue(Value):
             return instantiate(ctx, self, args, kwargs)
         if isinstance(self.cls, enum.EnumType) and meta_call is enum.EnumType.__call__:
             return self._look_up(ctx, args, kwargs)
-        if type(meta_call) is types.FunctionType:
-            return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, [self, *args], kwargs)
+        if type(meta_call) is types.FunctionType or meta_call is dict:  # that of a TypedDict is dict
+            args = args if meta_call is dict else [self, *args]
+            return ctx.real(ctx.wrap(meta_call, ctx.hold(meta_call))).call(ctx, args, kwargs)
         self.refuse("object is made by C code")
 
     def _look_up(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """`Color(3)`"""
         cls: Any = self.cls
-        user_code = [n for n in ("_missing_", "__new__") if find(cls, n) is not find(enum.Enum, n)]
+        missing = getattr(find(cls, "_missing_"), "__func__", None)
+        user_code = getattr(missing, "__module__", None) != "enum"
         value = ctx.real(args[0]).as_python(ctx) if len(args) == 1 and not kwargs else MISSING
         if value is MISSING or not cls.__members__ or (user_code and value not in cls._value2member_map_):
             self.refuse("operation is not supported", "call")
@@ -203,6 +296,19 @@ class ClassValue(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.hold(self.cls)
+
+
+class MembersValue(MappingProxyValue):
+    """`__members__` of an enumeration."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, ctx: Context, cls: enum.EnumType) -> None:
+        super().__init__(entries_of(ctx, [(constant(n), member_value(cls.__members__[n])) for n in cls.__members__]))
+        self.cls = cls
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return f"{out.hold(self.cls)}.__members__"
 
 
 def instantiate(ctx: Context, cls_value: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -247,6 +353,24 @@ def _initialise(ctx: Context, made: Value, cls: type, init: Any, args: list[Valu
     result = ctx.real(ctx.real(ctx.wrap(init, ctx.hold(init))).call(ctx, [made, *args], kwargs))
     if not (isinstance(result, ConstantValue) and result.value is None):
         ctx.raise_(TypeError(f"__init__() should return None, not {result.python_type(ctx).__name__!r}"))
+
+
+class AliasValue(OpaqueValue):
+    """`list[int]`: called, it makes what its class makes."""
+
+    __slots__ = ()
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        alias: Any = self.as_python(ctx)
+        if not is_immutable_type(alias.__origin__):  # an instance of another class gets the attribute __orig_class__
+            self.refuse("operation is not supported", "call")
+        return class_object(ctx, alias.__origin__).call(ctx, args, kwargs)
+
+
+@wraps(types.GenericAlias)
+def build_alias(ctx: Context, obj: Any, source: Source) -> Value:
+    ctx.guard(Kind.TYPE, source, types.GenericAlias)
+    return AliasValue(obj, source)
 
 
 @wraps(type, family=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,8 +20,10 @@ import torch
 
 from ..errors import GraphBreak
 from ..guards import Kind
+from ..numpy_names import SCALARS
 from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
+from .text_formats import format_is_safe, formatted, percent, percent_is_safe
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -52,7 +55,7 @@ def joined(*parts: str) -> str:
 
 
 #: pure functions of numbers, strings and bytes that give a number or text, and cannot fail
-_TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined])
+_TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined, formatted, percent])
 #: those of bytes, which take an integer, too
 _CHECKSUMS = frozenset([zlib.crc32, zlib.adler32])
 #: operators that may be repeated in a guard or an exit: they cannot raise and stay small
@@ -98,6 +101,8 @@ class ConstantValue(Value):
         return bool(self.as_python(ctx))
 
     def key(self, ctx: Context) -> object:
+        if type(self.value) in SCALARS:
+            self.refuse("key is not supported")
         return self.as_python(ctx)
 
     def is_same(self, ctx: Context, other: Value) -> bool:
@@ -128,7 +133,10 @@ class ConstantValue(Value):
         self.refuse("attribute cannot be read", f".{name}")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, key))
+        index = ctx.real(key)
+        if hasattr(index, "special"):
+            index = index.call_method(ctx, "__index__", [], {})
+        return call_pure(ctx, operator.getitem, self.as_python(ctx), plain(ctx, index))
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         return call_pure(ctx, operator.contains, self.as_python(ctx), plain(ctx, item))
@@ -154,6 +162,9 @@ class ConstantValue(Value):
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if op == "%" and isinstance(self.value, (str, bytes)):
+            found = _traced_text(ctx, percent, percent_is_safe, self, _operands(ctx, other))
+            if found is not None:
+                return found
             return call_pure(ctx, operator.mod, self.as_python(ctx), plain(ctx, other))
         if not isinstance(other, ConstantValue):
             return None
@@ -212,8 +223,17 @@ class ConstantMethod(Value):
         return BuiltinMethodType
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name == "format" and not kwargs:
+            found = _traced_text(ctx, formatted, format_is_safe, self.receiver, [ctx.real(a) for a in args])
+            if found is not None:
+                return found
         if self.name == "join" and len(args) == 1:
-            arguments: list[Any] = [[plain(ctx, item) for item in ctx.real(args[0]).unpack(ctx)]]
+            items = [ctx.real(item) for item in ctx.real(args[0]).unpack(ctx)]
+            if all(isinstance(item, ConstantValue) and type(item.value) is str for item in items):
+                parts = [part for item in items for part in (self.receiver, item)][1:]
+                if parts and type(self.receiver.value) is str:
+                    return traced(ctx, joined, *parts)  # type: ignore[arg-type]
+            arguments: list[Any] = [[plain(ctx, item) for item in items]]
         else:
             arguments = [plain(ctx, a) for a in args]
         named = {k: plain(ctx, v) for k, v in kwargs.items()}
@@ -221,6 +241,22 @@ class ConstantMethod(Value):
 
     def reconstruct(self, out: ExitWriter) -> str:
         return f"{out.text(self.receiver)}.{self.name}"
+
+
+def _operands(ctx: Context, value: Value) -> list[Value]:
+    """What stands on the right of `text % ...`."""
+    return [ctx.real(item) for item in value.unpack(ctx)] if value.python_type(ctx) is tuple else [value]
+
+
+def _traced_text(
+    ctx: Context, function: Callable[..., str], is_safe: Callable[..., bool], text: ConstantValue, args: list[Value]
+) -> Value | None:
+    """A known text filled with numbers and texts from outside, as an expression; None where that cannot be had."""
+    values = [arg for arg in args if isinstance(arg, ConstantValue)]
+    known = text.source is not None or type(text.value) is not str or all(value.source is None for value in values)
+    if known or len(values) != len(args) or not is_safe(text.value, [type(value.value) for value in values]):
+        return None
+    return traced(ctx, function, text, *values)
 
 
 def length_of(ctx: Context, source: Source, length: int) -> ConstantValue:
@@ -263,6 +299,8 @@ def is_constant(obj: object) -> bool:
     """Is the object an immutable one that a region may hold as it is?"""
     if isinstance(obj, enum.Enum) or type(obj) in LITERALS or isinstance(obj, (*TORCH_CONSTANTS, range)):
         return True
+    if type(obj) in SCALARS:
+        return True
     return type(obj) is NotImplementedType or (
         type(obj) in (tuple, frozenset) and all(is_constant(item) for item in obj)  # type: ignore[attr-defined]
     )
@@ -299,7 +337,7 @@ def _is_plain(obj: Any) -> bool:
         return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
     if isinstance(obj, enum.Enum):
         return all(_is_not_of_the_user(getattr(type(obj), name)) for name in ("__str__", "__repr__", "__format__"))
-    return is_constant(obj)
+    return is_constant(obj) or isinstance(obj, (re.Pattern, re.Match))
 
 
 def _is_not_of_the_user(method: Any) -> bool:

@@ -1,279 +1,480 @@
-"""Instances of Python classes that inherit from dict, OrderedDict or list: transformers' ModelOutput, registries.
+"""Instances of user classes that inherit from dict, OrderedDict, defaultdict, list or tuple.
 
-Such an object is an object with attributes, whose class may override anything, and a *part*: what C code keeps of it.
-Methods of the builtin class, which the class's own ones call through `super()`, work on the part alone, past whatever
-the class overrides; in the region's text they are called by their slot wrappers (`dict.__setitem__(x, key, item)`).
+Such an object is two things: attributes and special methods like any user's object, and a *part*, the builtin container
+that C code keeps in it. Methods written in C act on the part; where CPython's own code asks the class's methods
+(`OrderedDict.update` stores by `__setitem__`), so is done here. From outside the part is read from a plain copy that C
+code makes (`builtin_part`) where the class overrides how it is read, so that neither guards nor fetches run user code;
+effects store into the object itself, by the builtin class's methods.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+import types
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
-from ..sources import Call, Item, Literal, Source
-from .attributes import filled
+from ..sources import Call, Item, Source
+from .attributes import GENERIC_ATTRIBUTES, filled
 from .base import Value, wraps
-from .builtin_methods import VERBS
-from .constants import ConstantValue, constant
+from .builtin_methods import BuiltinMethod
+from .builtin_registry import builtin_class_method, call_builtin
+from .constants import call_pure, constant, plain
 from .dict_kinds import OrderedDictValue
 from .lookup import class_attribute, find, layout_root
 from .mappings import DictValue, new_dict, update
-from .objects import BINARY_NAMES, COMPARE_NAMES, ObjectValue, OpaqueValue, check_creation, known
+from .objects import COMPARE_NAMES, ObjectValue, OpaqueValue, check_creation
 from .sequences import ListValue
+from .tuples import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
-    from ..interpreter.exits import ExitWriter
+    from ..interpreter.exits import ExitWriter, Filler
 
-_SIGNS = {f"__{name}__": sign for sign, name in BINARY_NAMES.items()}
-_INPLACE = {f"__i{name}__": sign for sign, name in BINARY_NAMES.items()}
-_REFLECTED = {f"__r{name}__": sign for sign, name in BINARY_NAMES.items()}
-_COMPARE = {name: sign for sign, name in COMPARE_NAMES.items()}
-#: methods of OrderedDict that go through the methods of the object's own class, by those which they may call
-_CALLS_BACK = frozenset(["setdefault", "pop", "popitem", "copy", "__or__", "__ror__", "__ior__", "__eq__", "__ne__"])
-_CALLED_BACK = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "keys", "items")
-#: they make an object of the object's own class
-_OF_OWN_CLASS = {OrderedDict: frozenset(["copy", "__or__", "__ror__"]), dict: frozenset[str](), list: frozenset[str]()}
+#: what guards and fetches ask an object for
+_READING = ("__getitem__", "__contains__", "__iter__", "__len__", "__missing__", "keys", "items", "values")
+_FACTORY: Any = defaultdict.__dict__["default_factory"]
 
 
-class Part:
-    """What the builtin class keeps of an object: mixed into the value of a builtin container."""
+def builtin_part(obj: Any) -> Any:
+    """A plain copy of what an instance of a container's subclass holds; no method of the class is asked."""
+    if isinstance(obj, OrderedDict):
+        return dict(OrderedDict.items(obj))
+    if isinstance(obj, dict):
+        return dict(dict.items(obj))
+    return list.copy(obj) if isinstance(obj, list) else tuple.__getitem__(obj, slice(None))
 
-    __slots__ = ()
 
-    owner: ContainerObject
-    builtin: ClassVar[Any]
-    source: Source | None
+def refilled(obj: Any, items: Any, attributes: dict[str, Any]) -> Any:
+    """A new object with these items and attributes, past anything that its class does at storing them."""
+    if isinstance(obj, OrderedDict):
+        for key, item in items.items():
+            OrderedDict.__setitem__(obj, key, item)
+    elif isinstance(obj, dict):
+        dict.update(obj, items)
+    elif isinstance(obj, list):
+        list.extend(obj, items)
+    return filled(obj, attributes)
 
-    def python_type(self, ctx: Context) -> type:
-        return self.owner.cls
 
-    def length(self, ctx: Context) -> Value:
-        """Counted by the builtin class."""
-        base = getattr(self, "base", None)
-        if base is None or self.content or self.source is None:  # type: ignore[attr-defined]
-            return super().length(ctx)  # type: ignore[misc]
-        count = self.builtin.__len__
-        return ConstantValue(count(base), Call(ctx.hold(count), (self.source,)))
+class DictPart(DictValue):
+    """What dict keeps in an instance of a subclass."""
 
-    def item_source(self, ctx: Context, key: Any) -> Source:
-        plain = super().item_source(ctx, key)  # type: ignore[misc]
-        if class_attribute(ctx, self.owner.cls, "__getitem__") is find(self.builtin, "__getitem__"):
-            return plain
-        assert self.source is not None
-        at = Literal(key) if isinstance(plain, Item) else plain.key
-        return Call(ctx.hold(self.builtin.__getitem__, "getitem"), (self.source, at))
-
-    def target(self, out: ExitWriter) -> str:
-        return out.text(self.owner)
-
-    def base_call(self, out: ExitWriter, name: str, *arguments: str) -> str:
-        """A call of the builtin class's own method."""
-        return f"{out.hold(getattr(self.builtin, name), name)}({', '.join([self.target(out), *arguments])})"
+    __slots__ = ("part_of",)
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return self.target(out)
+        return out.text(self.part_of)  # type: ignore[arg-type]
 
-
-class DictPart(Part, DictValue):
-    """Of a subclass of dict."""
-
-    __slots__ = ("owner",)
-
-    builtin = dict
-
-    def __init__(self, owner: ContainerObject) -> None:
-        obj, keys = owner.object, self.builtin.__iter__
-        # A plain copy, which no method of the class changes the look of.
-        super().__init__({}, owner.source, None if obj is None else {k: dict.__getitem__(obj, k) for k in keys(obj)})
-        self.owner = owner
-
-    def missing(self, ctx: Context, key: Value) -> Value:
-        if class_attribute(ctx, self.owner.cls, "__missing__") is not MISSING:
-            return self.owner.call_special(ctx, "__missing__", key)
-        return super().missing(ctx, key)
-
-    def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
-        cls = self.owner.cls
-        if any(class_attribute(ctx, cls, n) is not find(dict, n) for n in ("__contains__", "__getitem__")):
-            self.refuse("key is not supported")
-        return super()._look_for_object(ctx, key_value)
-
-    def view_text(self, out: ExitWriter, which: str) -> str:
-        return self.base_call(out, which)
-
-    def store_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
-        return self.base_call(out, "__setitem__", key, item)
+    def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
+        return f"{out.hold(self.builtin.__setitem__)}({target}, {key}, {item})"
 
     def delete_text(self, out: ExitWriter, target: str, key: str) -> str:
-        return self.base_call(out, "__delitem__", key)
+        return f"{out.hold(self.builtin.__delitem__)}({target}, {key})"
 
     def clear_text(self, out: ExitWriter, target: str) -> str:
-        return self.base_call(out, "clear")
+        return f"{out.hold(self.builtin.clear)}({target})"
 
 
-class OrderedDictPart(DictPart, OrderedDictValue):
-    """Of a subclass of OrderedDict."""
+class OrderedDictPart(OrderedDictValue, DictPart):
+    """What OrderedDict keeps in an instance of a subclass."""
 
     __slots__ = ()
 
-    builtin = OrderedDict
+
+class ListPart(ListValue):
+    """What list keeps in an instance of a subclass."""
+
+    __slots__ = ("part_of",)
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.text(self.part_of)  # type: ignore[arg-type]
+
+    def extend_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{out.hold(list.extend)}({target}, {items})"
+
+    def replace_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{out.hold(list.__setitem__)}({target}, {out.hold(slice(None))}, {items})"
 
 
-class ListPart(Part, ListValue):
-    """Of a subclass of list."""
+class TuplePart(TupleValue):
+    """What tuple keeps in an instance of a subclass."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("part_of",)
 
-    def __init__(self, owner: ContainerObject) -> None:
-        obj = owner.object
-        super().__init__([], owner.source, None if obj is None else list.__getitem__(obj, slice(None)))
-        self.owner = owner
+    def reconstruct(self, out: ExitWriter) -> str:
+        return out.text(self.part_of)  # type: ignore[arg-type]
 
-    def getitem(self, ctx: Context, key: Value) -> Value:
-        self.items(ctx)
-        return super().getitem(ctx, key)
 
-    def iterator_text(self, out: ExitWriter, function: Callable[..., Any]) -> str:
-        return self.base_call(out, "__iter__" if function is iter else "__reversed__")
-
-    def effects(self, out: ExitWriter) -> Iterable[str]:
-        items = [out.text(item) for item in self.content]
-        if self.base is not None:
-            yield self.base_call(out, "extend", f"[{', '.join(items)}]")
-        else:
-            yield self.base_call(out, "__setitem__", f"{out.hold(slice)}(None)", f"[{', '.join(items)}]")
+#: by the builtin class: what stands for its part
+_PARTS: dict[type, Any] = {
+    dict: DictPart, OrderedDict: OrderedDictPart, defaultdict: DictPart, list: ListPart, tuple: TuplePart,
+}  # fmt: skip
 
 
 class ContainerObject(ObjectValue):
-    """An object of such a class."""
+    """An instance of a user's subclass of a builtin container."""
 
     __slots__ = ("part", "root")
 
-    kind = "object"
+    kind = "object that is a container"
 
-    def __init__(self, cls: type, root: type, obj: Any = None, source: Source | None = None) -> None:
+    def __init__(self, cls: type, root: type, part: Any, obj: Any = None, source: Source | None = None) -> None:
         super().__init__(cls, obj, source)
-        self.root = root
-        self.part: Any = _PARTS[root](self)
+        #: the builtin class, and what it keeps
+        self.root, self.part = root, part
+        part.part_of = self
 
-    def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if raw.__objclass__ is object or not issubclass(self.root, raw.__objclass__):
-            return super().call_c_method(ctx, raw, args, kwargs)
-        name = raw.__name__
-        if name in ("__init__", "update") and self.root is not list:
-            return self._fill(ctx, args, kwargs, by_own_class=raw.__objclass__ is OrderedDict)
-        if name in ("__setattr__", "__getattribute__", "__delattr__"):
-            return super().call_c_method(ctx, getattr(object, name), args, kwargs)
-        if name in _OF_OWN_CLASS[raw.__objclass__] or (raw.__objclass__ is OrderedDict and self._calls_back(ctx, name)):
-            raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
-        return self._on_part(ctx, raw, args, kwargs)
+    def builtin_part(self) -> Value:
+        return self.part
 
-    def _calls_back(self, ctx: Context, name: str) -> bool:
-        if name not in _CALLS_BACK:
-            return False
-        return any(class_attribute(ctx, self.cls, n) is not find(self.root, n) for n in _CALLED_BACK)
+    def overrides(self, *names: str) -> bool:
+        """Does the class do one of these in its own way?"""
+        return any(find(self.cls, name) is not find(self.root, name) for name in names)
 
-    def _on_part(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        name, part = raw.__name__, self.part
-        if name == "__init__":  # a list's
-            if len(args) > 1 or kwargs:
-                raise GraphBreak("arguments do not fit the call", f"list.__init__() of {self}")
-            part.method_clear(ctx)
-            return part.method_extend(ctx, args[0]) if args else constant(None)
-        if name in VERBS or hasattr(type(part), f"method_{name}"):
-            return part.getattr(ctx, name).call(ctx, args, kwargs)
-        if len(args) == 1 and not kwargs:
-            result = self._operator(ctx, name, part_of(ctx.real(args[0])))
-            if result is not None:
-                return self if result is part else result
-        raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
+    def require_plain(self, what: str, *names: str) -> None:
+        if self.overrides(*names):
+            self.refuse("method written in C is called", what)
 
-    def _operator(self, ctx: Context, name: str, other: Value) -> Value | None:
-        if name in _COMPARE:
-            return self.part.compare(ctx, _COMPARE[name], other) or constant(NotImplemented)
-        if name in _SIGNS:
-            return self.part.binary(ctx, _SIGNS[name], other) or constant(NotImplemented)
-        if name in _REFLECTED:
-            return self.part.reflected(ctx, _REFLECTED[name], other) or constant(NotImplemented)
-        return self.part.binary(ctx, _INPLACE[name], other, inplace=True) if name in _INPLACE else None
+    def graph_argument(self, ctx: Context) -> Any:
+        self.require_plain("use as an argument of an operator", "__iter__", "__len__", "__getitem__")
+        return self.part.graph_argument(ctx)
 
-    def _fill(self, ctx: Context, args: list[Value], kwargs: dict[str, Value], *, by_own_class: bool) -> Value:
-        """`update` and `__init__`: a dict stores what is given itself, an OrderedDict through `self[key] = item`."""
-        if len(args) > 1:
-            raise GraphBreak("arguments do not fit the call", f"update() of {self}")
-        given = new_dict(ctx, [])
-        if args:
-            update(ctx, given, args[0])
-        for name, value in kwargs.items():
-            given.setitem(ctx, constant(name), value)
-        receiver = self if by_own_class else self.part
-        for key, item in given.pairs(ctx):
-            receiver.setitem(ctx, key, item)
-        return constant(None)
-
-    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
-        """C code takes the part's items where the class leaves iterating alone, else it asks the object."""
-        if self.root is dict and class_attribute(ctx, self.cls, "__iter__") is find(dict, "__iter__"):
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """As `dict.update` and `**` take them: from the part if `iter` is dict's own, else by `keys` and indexing."""
+        if not issubclass(self.root, dict):
+            return None
+        if self.root is not OrderedDict and not self.overrides("__iter__"):
             return self.part.pairs(ctx)
-        return super().pairs_for_update(ctx)
+        if not self.overrides("keys", "__getitem__"):
+            return self.part.pairs(ctx)
+        return super().pairs(ctx)
+
+    def truth(self, ctx: Context) -> bool:
+        if self.overrides("__len__") or find(self.cls, "__bool__") is not find(self.root, "__bool__"):
+            return super().truth(ctx)
+        self._guard_methods(ctx, "__len__", "__bool__")
+        return self.part.truth(ctx)
+
+    def length(self, ctx: Context) -> Value:
+        if self.overrides("__len__"):
+            return super().length(ctx)
+        self._guard_methods(ctx, "__len__")
+        return self.part.length(ctx)
+
+    def _guard_methods(self, ctx: Context, *names: str) -> None:
+        for name in names:
+            class_attribute(ctx, self.cls, name)
+
+    def key(self, ctx: Context) -> object:
+        if self.root is tuple and not self.overrides("__hash__", "__eq__"):
+            self._guard_methods(ctx, "__hash__", "__eq__")
+            return self.part.key(ctx)
+        return super().key(ctx)
+
+    def write_c_attribute(self, ctx: Context, raw: Any, value: Value) -> None:
+        if raw is _FACTORY:
+            ctx.change(self, {**self.content, raw: value})
+        else:
+            super().write_c_attribute(ctx, raw, value)
+
+    # methods of the builtin class -----------------------------------------------------------------------------------
+    def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        generic = GENERIC_ATTRIBUTES.get(raw)
+        if generic is not None or (raw.__objclass__ is object and raw is not object.__init__):
+            return super().call_c_method(ctx, generic or raw, args, kwargs)
+        method = _METHODS.get((raw.__objclass__, raw.__name__)) or _METHODS.get((object, raw.__name__))
+        if method is not None:
+            return method(self, ctx, args, kwargs)
+        verb = _VERBS.get(raw.__name__)
+        if verb is not None:
+            if kwargs:
+                self.refuse("arguments do not fit the call", f"{raw.__qualname__}()")
+            return verb(self, ctx, *args)
+        if not hasattr(self.part, f"method_{raw.__name__}"):
+            raise GraphBreak("method written in C is called", f"{raw.__qualname__}() of {self}")
+        return BuiltinMethod(self.part, raw.__name__).call(ctx, args, kwargs)
 
     # the way out ----------------------------------------------------------------------------------------------------
     def reconstruct(self, out: ExitWriter) -> str:
+        if self.root is tuple:
+            return out.fill(self, "", lambda: self._tuple_text(out))
         empty = f"{out.hold(self.root.__new__)}({out.hold(self.cls)})"
-        return out.fill(self, empty, lambda: self._rebuilt(out, empty))
+        return out.fill(self, empty, lambda: self._full_text(out, empty))
 
-    def _rebuilt(self, out: ExitWriter, empty: str) -> tuple[str, Callable[[str], Iterable[str]]]:
-        attributes = f"{{{', '.join(self.own_texts(out))}}}"
-        part = self.part
+    def _tuple_text(self, out: ExitWriter) -> tuple[str, Filler]:
+        items = "".join(f"{out.text(item)}, " for item in self.part.unpack(out.ctx))
+        made = f"{out.hold(tuple.__new__)}({out.hold(self.cls)}, ({items}))"
+        attributes = self.own_texts(out)
+        return f"{out.hold(filled)}({made}, {{{', '.join(attributes)}}})" if attributes else made, lambda name: ()
+
+    def _full_text(self, out: ExitWriter, empty: str) -> tuple[str, Filler]:
         if self.root is list:
-            items = f"[{', '.join(out.text(item) for item in part.content)}]"
+            items = f"[{', '.join(out.text(item) for item in self.part.content)}]"
         else:
-            pairs = [(out.text(entry.key), out.text(entry.item)) for entry in part.content.values()]
-            items = "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
-        fill, content = out.hold(container_filled), f"{attributes}, {items}"
-        return f"{fill}({empty}, {content})", lambda name: [f"{fill}({name}, {content})"]
+            pairs = [f"{out.text(entry.key)}: {out.text(entry.item)}" for entry in self.part.content.values()]
+            items = f"{{{', '.join(pairs)}}}"
+        fill, attributes = out.hold(refilled), f"{{{', '.join(self.own_texts(out))}}}"
+        return f"{fill}({empty}, {items}, {attributes})", lambda name: [f"{fill}({name}, {items}, {attributes})"]
 
 
-def container_filled(obj: Any, attributes: dict[str, Any], items: Any) -> Any:
-    """A bare object given its attributes and items, past anything that its class does at setting one."""
-    filled(obj, attributes)
-    if isinstance(obj, list):
-        list.extend(obj, items)
-    else:
-        store = OrderedDict.__setitem__ if isinstance(obj, OrderedDict) else dict.__setitem__
-        for key, item in items.items():
-            store(obj, key, item)
-    return obj
+# methods that are not just the part's -------------------------------------------------------------------------------
+Method = Callable[[ContainerObject, "Context", list[Value], dict[str, Value]], Value]
+#: by the class that has it (object: any) and the name
+_METHODS: dict[tuple[type, str], Method] = {}
 
 
-def part_of(value: Value) -> Value:
-    """What C code finds in an operand: of such an object, its part."""
-    return value.part if isinstance(value, ContainerObject) else value
+def _method(name: str, *owners: type) -> Callable[[Method], Method]:
+    def register(method: Method) -> Method:
+        for owner in owners or (object,):
+            _METHODS[owner, name] = method
+        return method
+
+    return register
 
 
-_PARTS: dict[type, Any] = {dict: DictPart, OrderedDict: OrderedDictPart, list: ListPart}
+def _at_most(self: ContainerObject, what: str, args: list[Value], most: int) -> Value | None:
+    if len(args) > most:
+        self.refuse("arguments do not fit the call", what)
+    return args[0] if args else None
 
 
-@known(dict.__new__)
-@known(list.__new__)
-def container_new(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`dict.__new__(cls, ...)`, `list.__new__(cls, ...)`: more arguments are for `__init__`."""
-    cls: Any = ctx.real(args[0]).as_python(ctx) if args else None
-    root = layout_root(cls) if isinstance(cls, type) else None
-    if root is None or root not in _PARTS or cls in _PARTS:
-        raise GraphBreak("object is made by C code", str(args[0]) if args else "__new__()")
+@_method("__init__", dict)
+@_method("update", dict)
+def _dict_update(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    other = _at_most(self, "dict.update()", args, 1)
+    if other is not None:
+        update(ctx, self.part, other)
+    for name, value in kwargs.items():
+        self.part.setitem(ctx, constant(name), value)
+    return constant(None)
+
+
+@_method("__init__", OrderedDict)
+@_method("update", OrderedDict)
+def _ordered_update(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """It stores by the class's `__setitem__`."""
+    other = _at_most(self, "OrderedDict.update()", args, 1)
+    if other is not None:
+        update(ctx, self, other)
+    for name, value in kwargs.items():
+        self.setitem(ctx, constant(name), value)
+    return constant(None)
+
+
+@_method("__init__", defaultdict)
+def _default_init(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    ctx.change(self, {**self.content, _FACTORY: args[0] if args else constant(None)})
+    return _dict_update(self, ctx, args[1:], kwargs)
+
+
+@_method("__init__", list)
+def _list_init(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    items = _at_most(self, "list()", args, 1)
+    self.part.method_clear(ctx)
+    if items is not None:
+        self.part.method_extend(ctx, items)
+    return constant(None)
+
+
+@_method("__init__", object)
+def _object_init(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Of a tuple's subclass, whose `__new__` took the arguments."""
+    return constant(None)
+
+
+@_method("__getitem__", dict)
+def _dict_getitem(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    (key,) = args
+    found = self.part.lookup(ctx, key)
+    if found is not None:
+        return found
+    missing = self.special(ctx, "__missing__")
+    return self.part.missing(ctx, key) if missing is None else missing.call(ctx, [key], {})
+
+
+@_method("__missing__", defaultdict)
+def _default_missing(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    (key,) = args
+    factory = ctx.real(self.read_c_attribute(ctx, _FACTORY))
+    if factory.python_type(ctx) is types.NoneType:
+        return self.part.missing(ctx, key)
+    value = factory.call(ctx, [], {})
+    self.setitem(ctx, key, value)
+    return value
+
+
+@_method("setdefault", OrderedDict)
+def _ordered_setdefault(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    self.require_plain("OrderedDict.setdefault()", "__contains__", "__getitem__", "__setitem__")
+    return BuiltinMethod(self.part, "setdefault").call(ctx, args, kwargs)
+
+
+@_method("popitem", OrderedDict)
+def _ordered_popitem(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    self.require_plain("OrderedDict.popitem()", "__contains__", "__getitem__", "__delitem__")
+    return BuiltinMethod(self.part, "popitem").call(ctx, args, kwargs)
+
+
+@_method("pop", OrderedDict)
+def _ordered_pop(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    self.require_plain("OrderedDict.pop()", "__contains__", "__getitem__", "__delitem__")
+    return BuiltinMethod(self.part, "pop").call(ctx, args, kwargs)
+
+
+@_method("copy", dict)
+def _dict_copy(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _at_most(self, "copy()", args, 0)
+    return new_dict(ctx, self.pairs(ctx) or [])
+
+
+@_method("copy", OrderedDict)
+def _ordered_copy(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _at_most(self, "copy()", args, 0)
+    made = ctx.real(ctx.real(ctx.wrap(self.cls, ctx.hold(self.cls))).call(ctx, [], {}))
+    for key, _ in self.part.pairs(ctx):
+        made.setitem(ctx, key, self.getitem(ctx, key))
+    return made
+
+
+@_method("copy", defaultdict)
+@_method("__copy__", defaultdict)
+@_method("fromkeys", object)
+@_method("__or__", OrderedDict, defaultdict)
+@_method("__ror__", OrderedDict, defaultdict)
+def _refused(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    raise GraphBreak("method written in C is called", f"a method that makes another {self}")
+
+
+@_method("__repr__")
+def _repr(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    self.require_plain("repr()", "items", "__iter__", "__getitem__", "__len__")
+    if self.root is defaultdict:
+        self.refuse("method written in C is called", "repr()")
+    items = plain(ctx, self.part)
+    if self.root is OrderedDict:
+        items = type(self.cls.__name__, (OrderedDict,), {})(items)
+    return call_pure(ctx, repr, items)
+
+
+@_method("__reversed__")
+def _reversed(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call_builtin(ctx, reversed, [self.part])
+
+
+def _part(value: Value) -> Value:
+    return value.builtin_part()
+
+
+def _nothing(result: None) -> Value:
+    return constant(None)
+
+
+def _answer(self: ContainerObject, result: Value | None) -> Value:
+    """NotImplemented for None; an in-place operator gives the object itself."""
+    if result is None:
+        return constant(NotImplemented)
+    return self if result is self.part else result
+
+
+def _contains(self: ContainerObject, ctx: Context, item: Value) -> Value:
+    found = self.part.contains(ctx, item)
+    return constant(found) if isinstance(found, bool) else found
+
+
+def _operator(sign: str, *, inplace: bool = False) -> Callable[..., Value]:
+    def verb(self: ContainerObject, ctx: Context, other: Value) -> Value:
+        return _answer(self, self.part.binary(ctx, sign, _part(ctx.real(other)), inplace=inplace))
+
+    return verb
+
+
+def _reflected(sign: str) -> Callable[..., Value]:
+    def verb(self: ContainerObject, ctx: Context, other: Value) -> Value:
+        return _answer(self, self.part.reflected(ctx, sign, _part(ctx.real(other))))
+
+    return verb
+
+
+def _compares(sign: str) -> Callable[..., Value]:
+    def verb(self: ContainerObject, ctx: Context, other: Value) -> Value:
+        return _answer(self, self.part.compare(ctx, sign, _part(ctx.real(other))))
+
+    return verb
+
+
+#: special methods that mean one verb of the part
+_VERBS: dict[str, Callable[..., Value]] = {
+    "__len__": lambda self, ctx: self.part.length(ctx),
+    "__contains__": _contains,
+    "__iter__": lambda self, ctx: self.part.iterate(ctx),
+    "__getitem__": lambda self, ctx, key: self.part.getitem(ctx, key),
+    "__setitem__": lambda self, ctx, key, item: _nothing(self.part.setitem(ctx, key, item)),
+    "__delitem__": lambda self, ctx, key: _nothing(self.part.delitem(ctx, key)),
+    "__hash__": lambda self, ctx: call_builtin(ctx, hash, [self.part]),
+    "__add__": _operator("+"), "__iadd__": _operator("+", inplace=True),
+    "__mul__": _operator("*"), "__imul__": _operator("*", inplace=True), "__rmul__": _reflected("*"),
+    "__or__": _operator("|"), "__ior__": _operator("|", inplace=True), "__ror__": _reflected("|"),
+    **{name: _compares(sign) for sign, name in COMPARE_NAMES.items()},
+}  # fmt: skip
+
+
+# making them --------------------------------------------------------------------------------------------------------
+def _new_part(ctx: Context, root: type, items: list[Value]) -> Any:
+    part = TuplePart(items) if root is tuple else _PARTS[root]({} if issubclass(root, dict) else ())
+    return ctx.born(part)
+
+
+def _new_method(root: type) -> None:
+    """`root.__new__(cls, ...)` of a subclass; only that of tuple looks at the arguments."""
+
+    def new(ctx: Context, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+        real = ctx.real(cls).as_python(ctx)
+        if not isinstance(real, type) or not issubclass(real, root):
+            raise GraphBreak("Python raises or warns here", f"{root.__name__}.__new__() of {cls}")
+        base = layout_root(real)
+        if real is base or base not in _PARTS or base.__new__ is not root.__new__:
+            raise GraphBreak("object is made by C code", f"{root.__name__}.__new__({real.__qualname__})")
+        return new_container(ctx, real, base, [])
+
+    builtin_class_method(root, "__new__")(new)
+
+
+for _root in (dict, list):
+    _new_method(_root)
+
+
+def new_container(ctx: Context, cls: type, root: type, items: list[Value]) -> ContainerObject:
     check_creation(ctx, cls, root)
-    return ctx.born(ContainerObject(cls, root))
+    made = ContainerObject(cls, root, _new_part(ctx, root, items))
+    if root is defaultdict:
+        made.content = made.original = {_FACTORY: constant(None)}
+    return ctx.born(made)
 
 
-@wraps(dict, family=True)
-@wraps(list, family=True)
-def build_container_object(ctx: Context, obj: Any, source: Source) -> Value:
+def build_container(ctx: Context, obj: Any, source: Source) -> Value:
+    """An instance of a subclass from outside."""
     cls = type(obj)
     ctx.guard(Kind.TYPE, source, cls)
     root = layout_root(cls)
-    return OpaqueValue(obj, source) if root is None or root not in _PARTS else ContainerObject(cls, root, obj, source)
+    if root not in _PARTS or root is cls:
+        return OpaqueValue(obj, source)
+    copied = builtin_part(obj)
+    if all(class_attribute(ctx, cls, name) is find(root, name) for name in _READING if find(root, name) is not MISSING):
+        inside = source
+    else:
+        inside = Call(ctx.hold(builtin_part), (source,))
+        ctx.guard(Kind.TYPE, inside, type(copied))
+    part: Any
+    if root is tuple:
+        ctx.guard(Kind.LENGTH, inside, len(copied))
+        part = TuplePart([ctx.wrap(item, Item(inside, i)) for i, item in enumerate(copied)], inside)
+    elif root is list:
+        part = ListPart((), inside, copied)
+    else:
+        part = _PARTS[root]({}, inside, copied)
+    return ContainerObject(cls, root, part, obj, source)
+
+
+wraps(dict, list, family=True)(build_container)

@@ -31,6 +31,20 @@ _SPECIAL = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
 _FIRST_ARGUMENT = (("value", StopIteration), ("code", SystemExit))
 
 
+class TracebackValue(Value):
+    """The traceback that `__exit__` is handed: it may be passed on, and put back on its exception, not looked at."""
+
+    __slots__ = ()
+
+    kind = "traceback"
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+
+TRACEBACK = TracebackValue()
+
+
 class ExceptionValue(ObjectValue):
     """A BaseException instance. In `content`, the fields of its C part are keyed by their descriptors."""
 
@@ -77,6 +91,8 @@ class ExceptionValue(ObjectValue):
             self.set_cause(ctx, value)
         elif raw in (_CONTEXT, _SUPPRESS) and value is not DELETED:
             self._set(ctx, raw, value)
+        elif raw.__name__ == "__traceback__" and self.was_raised and value is TRACEBACK:
+            return
         elif issubclass(raw.__objclass__, BaseException):
             self.refuse("attribute cannot be set", f".{raw.__name__}")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from .codes import CodeValue
 from .constants import ConstantValue, constant
 from .mappings import new_dict
 from .sequences import TupleValue
-from .torch_functions import torch_function
+from .torch_functions import TorchFunctionValue, torch_function
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -28,6 +28,8 @@ EMPTY_CELL = CellType()
 _READ_FROM_OUTSIDE = ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__closure__")
 #: dicts that a call of the function reads too: two values for one thing
 _NOT_READ = ("__globals__", "__kwdefaults__", "__annotations__", "__dict__")
+#: by the identity of a code object, which is kept: what calling a function with it means (known_code.py)
+CODE_MEANINGS: dict[int, tuple[CodeType, Callable[..., Value]]] = {}
 
 
 class CellValue(Mutable):
@@ -113,7 +115,8 @@ class FunctionValue(Value):
         return self if self.function is None else self.as_python(ctx)
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return ctx.inline(self, args, kwargs)
+        known = CODE_MEANINGS.get(id(self.code))
+        return ctx.inline(self, args, kwargs) if known is None else known[1](ctx, self, args, kwargs)
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if self.function is not None:
@@ -203,12 +206,23 @@ def is_torchs_own(function: FunctionType) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch" and lives_for_ever(function)
 
 
+#: functions that are loaded late, by module and name: what builds the value of one
+LOADED_LATE: dict[tuple[str, str], Callable[[Context, FunctionType, Source], Value]] = {}
+
+
 @wraps(FunctionType)
 def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
     """Made anew at each call of its parent: known by its code, defaults and cells. Any other: by its identity."""
     operator = torch_function(ctx, obj, source)
     if operator is not None:
         return operator
+    late = LOADED_LATE.get((obj.__module__, obj.__qualname__))
+    if late is not None and lives_for_ever(obj):
+        return late(ctx, obj, source)
+    return function_from_code(ctx, obj, source)
+
+
+def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> FunctionValue:
     code = ctx.original_code(obj)
     made_anew = "<locals>" in obj.__qualname__
     if made_anew:
@@ -231,6 +245,9 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
         closure = Attr(source, "__closure__")
         value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
     return value
+
+
+TorchFunctionValue.as_code = staticmethod(function_from_code)  # type: ignore[method-assign, assignment]
 
 
 class BoundMethod(Value):
@@ -290,7 +307,7 @@ def build_method(ctx: Context, obj: MethodType, source: Source) -> Value:
 class PartialValue(Value):
     """A functools.partial object."""
 
-    __slots__ = ("args", "function", "kwargs")
+    __slots__ = ("args", "attributes", "function", "kwargs")
 
     kind = "partial"
     has_identity = True
@@ -300,6 +317,8 @@ class PartialValue(Value):
     ) -> None:
         super().__init__(source)
         self.function, self.args, self.kwargs = function, tuple(args), kwargs
+        #: what was set on one that was made in the region
+        self.attributes: dict[str, Value] = {}
 
     def python_type(self, ctx: Context) -> type:
         return functools.partial
@@ -315,12 +334,37 @@ class PartialValue(Value):
             return self.function
         if name == "args":
             return TupleValue(self.args)
+        if name in self.attributes:
+            return self.attributes[name]
+        if name == "keywords" and self.source is None:
+            return self.keywords(ctx)
+        if self.source is None and not hasattr(functools.partial, name):
+            ctx.raise_(AttributeError(f"'functools.partial' object has no attribute {name!r}"))
         return super().getattr(ctx, name)
+
+    def keywords(self, ctx: Context) -> Value:
+        """The dict of keyword arguments, of which nobody may change the real one."""
+        if any(isinstance(value, Mutable) for value in map(ctx.real, self.kwargs.values())):
+            self.refuse("attribute cannot be read", ".keywords")
+        return new_dict(ctx, [(constant(name), value) for name, value in self.kwargs.items()])
+
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        if self.source is not None or hasattr(functools.partial, name):
+            self.refuse("attribute cannot be set", f".{name}")
+        before = self.attributes
+        ctx.on_rollback(lambda: object.__setattr__(self, "attributes", before))
+        self.attributes = {**before, name: value}
 
     def reconstruct(self, out: ExitWriter) -> str:
         named = "".join(f", {k}={out.text(v)}" for k, v in self.kwargs.items())
         inner = "".join(f", {out.text(a)}" for a in self.args)
-        return f"{out.hold(functools.partial)}({out.text(self.function)}{inner}{named})"
+        made = f"{out.hold(functools.partial)}({out.text(self.function)}{inner}{named})"
+        if not self.attributes:
+            return made
+        text = out.fill(self, "", lambda: (made, lambda name: ()))
+        for name, value in self.attributes.items():
+            out.statement(f"{text}.{name} = {out.text(value)}")
+        return text
 
 
 @wraps(functools.partial)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import GraphBreak
-from .base import Mutable, Value
+from .base import Mutable, Raised, Value
 from .builtin_methods import MethodsByName
-from .constants import constant
+from .constants import ConstantValue, constant
 from .private import private_text
 
 if TYPE_CHECKING:
@@ -75,11 +75,36 @@ class GeneratorValue(MethodsByName, SuspendedValue):
             return None, constant(None)
         return ctx.resume(self, sent)
 
+    def method_send(self, ctx: Context, value: Value) -> Value:
+        item, result = self.send(ctx, ctx.real(value))
+        return raise_end(ctx, result) if item is None else item
+
+    def method___next__(self, ctx: Context) -> Value:
+        return self.method_send(ctx, constant(None))
+
+    def method_throw(self, ctx: Context, exception: Value, *older: Value) -> Value:
+        """Of an exception; `older`: as it is called before Python 3.12, with class, exception and traceback."""
+        thrown = ctx.real(older[0] if older else exception)
+        if not issubclass(thrown.python_type(ctx), BaseException):
+            self.refuse("operation is not supported", "throw() of a class")
+        if self.content is None:
+            raise Raised(thrown)
+        item, result = ctx.resume(self, constant(None), thrown)
+        return raise_end(ctx, result) if item is None else item
+
     def method_close(self, ctx: Context) -> Value:
         if self.content is not None and self.holds_finally():
             raise GraphBreak("generator is left inside try or with", str(self))
         ctx.change(self, None)
         return constant(None)
+
+
+def raise_end(ctx: Context, result: Value) -> NoReturn:
+    """The StopIteration with which an iterator ends."""
+    result = ctx.real(result)
+    if isinstance(result, ConstantValue):
+        ctx.raise_(StopIteration() if result.value is None else StopIteration(result.as_python(ctx)))
+    raise GraphBreak("Python raises or warns here", f"StopIteration with {result}")
 
 
 class CoroutineValue(SuspendedValue):

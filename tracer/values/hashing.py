@@ -18,6 +18,7 @@ from ..guards import MISSING, Kind
 from ..sources import Call, Index, Item, Source
 from .base import Value
 from .constants import TORCH_CONSTANTS, call_pure, constant, is_constant
+from .operations import equal
 from .tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
 
 _EQUAL_ACROSS_TYPES = frozenset([int, bool, float, complex, tuple, frozenset])
 _LITERAL = frozenset([int, str, bool, NoneType, bytes])
+
+
+class UserKey:
+    """An object whose class hashes and compares in Python: a real dict of these asks what CPython's would ask."""
+
+    __slots__ = ("ctx", "hash", "value")
+
+    def __init__(self, ctx: Context, value: Value, number: int) -> None:
+        self.ctx, self.value, self.hash = ctx, value, number
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, UserKey):
+            raise GraphBreak("key is not supported", f"{self.value} beside a key of another type with the same hash")
+        return equal(self.ctx, self.value, other.value)
 
 
 def hash_key(ctx: Context, value: Value) -> Hashable:
@@ -45,7 +65,7 @@ def _holds_nan(key: object) -> bool:
 
 def is_known(key: object) -> bool:
     """Is the key the Python object itself, so that its hash is the one it has at run time?"""
-    if isinstance(key, Value):
+    if isinstance(key, (Value, UserKey)):
         return False
     return not isinstance(key, (tuple, frozenset)) or all(map(is_known, key))
 
@@ -76,7 +96,7 @@ def own_key(container: Iterable[Any], key: Any) -> Any:
 
 def holds_object(ctx: Context, container: Any, source: Source, key: Hashable) -> Any:
     """The real object in a real container that this value, which is its own key, stands for; else MISSING."""
-    if not isinstance(key, Value) or isinstance(key.key(ctx), tuple):
+    if not isinstance(key, Value) or isinstance(key.key(ctx), (tuple, UserKey)):
         raise GraphBreak("key is not supported", f"a tuple with objects, looked up in {source}")
     if key.source is None:
         return MISSING  # made in the region: it was never put into a container from outside

@@ -13,15 +13,16 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
-from ..guards import Kind
+from ..guards import MISSING, Kind
 from ..sources import Source
 from .base import Raised, Value, wraps
 from .builtin_registry import builtin
 from .constants import ConstantValue, constant
 from .deques import DequeIterator, DequeValue
 from .functions import FunctionValue
+from .generators import raise_end
+from .lookup import class_attribute
 from .mappings import MappingValue
-from .objects import ObjectValue
 from .operations import binary, equal
 from .private import private_text
 from .sequences import SequenceIterator, SequenceValue, TupleValue
@@ -169,6 +170,50 @@ class Filter(Map):
         return ctx.real(function.call(ctx, [item], {})).truth(ctx)
 
 
+class ItemsByIndex(IteratorValue):
+    """`iter()` or `reversed()` of an object that has only `__getitem__`; `content`: the next index, None at the end."""
+
+    __slots__ = ("sequence", "step")
+
+    def __init__(self, sequence: Value, first: int, step: int) -> None:
+        super().__init__(first)
+        self.sequence, self.step = sequence, step
+
+    def python_type(self, ctx: Context) -> type:
+        return reversed if self.step < 0 else type(iter(_Indexed()))
+
+    def next(self, ctx: Context) -> Value | None:
+        if self.content is None or self.content < 0:
+            return None
+        try:
+            item = self.sequence.getitem(ctx, constant(self.content))
+        except Raised as raised:
+            if not issubclass(ctx.real(raised.value).python_type(ctx), (IndexError, StopIteration)):
+                raise
+            ctx.change(self, None)
+            return None
+        ctx.change(self, self.content + self.step)
+        return item
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        """Moved by `__setstate__`: the class's own methods are not asked again."""
+        if self.content is None or self.step < 0:
+            self.refuse("object cannot be rebuilt")
+        return f"{out.hold(moved)}({out.hold(iter)}({out.text(self.sequence)}), {self.content})"
+
+
+class _Indexed:
+    """Iterated by its items."""
+
+    def __getitem__(self, index: int) -> int:
+        raise IndexError(index)
+
+
+def moved(iterator: Any, index: int) -> Any:
+    iterator.__setstate__(index)
+    return iterator
+
+
 class CallIterator(IteratorValue):
     """`iter(function, sentinel)`; `content` is False once the sentinel came."""
 
@@ -250,10 +295,7 @@ def next_(ctx: Context, iterator: Value, default: Value | None = None, /) -> Val
         return item
     if default is not None:
         return default
-    result = ctx.real(result)
-    if isinstance(result, ConstantValue):
-        ctx.raise_(StopIteration() if result.value is None else StopIteration(result.as_python(ctx)))
-    raise GraphBreak("Python raises or warns here", f"StopIteration with {result}")
+    raise_end(ctx, result)
 
 
 @builtin(enumerate)
@@ -290,15 +332,29 @@ def filter_(ctx: Context, function: Value, iterable: Value, /) -> Value:
     return ctx.born(Filter(function, [iterator_of(ctx, iterable)]))
 
 
+def _reversed_object(ctx: Context, value: Value) -> Value:
+    """Of a user's object: what its `__reversed__` gives, or its items by falling indices."""
+    method = value.special(ctx, "__reversed__")  # type: ignore[attr-defined]
+    if method is not None:
+        return ctx.real(method.call(ctx, [], {}))
+    names = ("__reversed__", "__getitem__", "__len__")
+    found = [class_attribute(ctx, value.python_type(ctx), name) for name in names]
+    if found[0] is None or MISSING in found[1:]:
+        value.refuse("Python raises or warns here", "reversed()")
+    length = ctx.real(value.length(ctx)).as_python(ctx)
+    return ctx.born(ItemsByIndex(value, length - 1, -1))
+
+
 @builtin(reversed)
 def reversed_(ctx: Context, sequence: Value, /) -> Value:
     value = ctx.real(sequence)
+    special = getattr(value, "special", None)
+    if special is not None:
+        return _reversed_object(ctx, value)
     if isinstance(value, DequeValue):
         return ctx.born(DequeIterator(ctx, value, backwards=True))
     if isinstance(value, (SequenceValue, MappingValue)):
         return value.reversed(ctx)
-    if isinstance(value, ObjectValue) and (method := value.special(ctx, "__reversed__")) is not None:
-        return method.call(ctx, [], {})
     if isinstance(value, DictView):
         return ctx.born(DictIterator(ctx, value.owner, value.which, backwards=True))
     if isinstance(value, TensorValue):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections import namedtuple
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import GraphBreak
+from ..errors import CaptureAnew, GraphBreak
 from ..guards import MISSING, NOWHERE, Kind
 from ..holding import is_immutable_type, type_dict, type_flags, type_mro
 from ..sources import Attr, Item, Source
-from .base import Value
+from .base import Mutable, Value
 from .constants import constant, is_constant
 from .functions import BoundMethod
 
@@ -27,6 +29,10 @@ _HEAP_TYPE = 1 << 9
 #: methods and slots written in C
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
+#: what gives a named tuple's field
+_TUPLE_GETTER = type(namedtuple("_Example", "a").a)  # type: ignore[attr-defined]
+#: classes written in C whose instances become methods as functions do
+BOUND_LIKE_FUNCTIONS: set[type] = set()
 #: objects that a region may hold for ever and that are the same wherever they are found
 _HOLDABLE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, *C_METHODS, *_C_DATA)
 
@@ -43,9 +49,84 @@ def find(cls: type, name: str) -> Any:
 def class_attribute(ctx: Context, cls: type, name: str) -> Any:
     """`find`, guarded."""
     raw = find(cls, name)
+    if name in _written_names and (found := _written(ctx, cls, name)) is not None:
+        return found
     if not is_immutable_type(cls):
         ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
     return raw
+
+
+# attributes of classes that compiled code sets ------------------------------------------------------------------------
+class Overlaid:
+    """What a class has under a name that compiled code sets: a value, read anew at each call, that is no descriptor."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+class ClassChanges(Mutable):
+    """What the region did to a class. `content`: by name the value that was set, or None for what was deleted."""
+
+    __slots__ = ("cls",)
+
+    kind = "attributes of a class"
+
+    def __init__(self, cls: type, source: Source) -> None:
+        super().__init__({}, source)
+        self.cls = cls
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        target = out.hold(self.cls)
+        for name, value in self.content.items():
+            if value is None:
+                yield f"{out.hold(type.__delattr__)}({target}, {name!r})"
+            else:
+                yield f"{out.hold(type.__setattr__)}({target}, {name!r}, {out.text(value)})"
+
+
+#: names of attributes that compiled code sets on classes. What is found there is not pinned, or each call would be a
+#: miss; it only ever grows, and only says how such an attribute is guarded
+_written_by_class: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+_written_names: set[str] = set()
+
+
+def note_written(cls: type, name: str) -> None:
+    """From now on the attribute is read as something that changes; an attempt that did not know begins anew."""
+    names = _written_by_class.setdefault(cls, set())
+    if name not in names:
+        names.add(name)
+        _written_names.add(name)
+        raise CaptureAnew(f"{cls.__qualname__}.{name} is set")
+
+
+def _written(ctx: Context, cls: type, name: str) -> Any:
+    """The attribute of a class that is written, or that inherits from one; None where it is looked up as ever."""
+    mro = type_mro(cls)
+    if not any(name in _written_by_class.get(base, ()) for base in mro) or is_descriptor(type(find(cls, name))):
+        return None
+    for base in mro:
+        changes = ctx.class_changes.get(base)
+        if changes is not None and name in changes.content:
+            if changes.content[name] is not None:
+                return Overlaid(changes.content[name])
+            continue
+        if is_immutable_type(base):
+            if name in type_dict(base):
+                return None
+            continue
+        own = Attr(ctx.hold(base), "__dict__")
+        if name in type_dict(base):
+            ctx.guard(Kind.HAS_KEY, own, name)
+            value = ctx.real(ctx.wrap(type_dict(base)[name], Item(own, name)))
+            return Overlaid(value)
+        ctx.guard(Kind.LACKS_KEY, own, name)
+    return MISSING
+
+
+def is_descriptor(kind: type) -> bool:
+    return any(find(kind, verb) is not MISSING for verb in ("__get__", "__set__", "__delete__"))
 
 
 def class_object(ctx: Context, cls: type) -> Value:
@@ -54,7 +135,7 @@ def class_object(ctx: Context, cls: type) -> Value:
 
 def is_data_descriptor(ctx: Context, raw: Any) -> bool:
     kind = type(raw)
-    if kind is types.FunctionType or kind in (staticmethod, classmethod):
+    if kind is types.FunctionType or kind in (staticmethod, classmethod, Overlaid):
         return False
     if kind is property or kind in _C_DATA:
         return True
@@ -89,16 +170,24 @@ def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: t
     kind = type(raw)
     if kind is types.FunctionType:
         return BoundMethod(ctx.wrap(raw, ctx.hold(raw)), receiver)
+    if kind is Overlaid:
+        return raw.value
     if kind is staticmethod or kind is classmethod:
         return _get_from_wrapper(ctx, raw, name, class_object(ctx, cls))
     if kind is property:
         return _get_property(ctx, raw, name, receiver, cls)
     if kind in C_METHODS:
         return CMethod(raw, receiver)
+    if kind in BOUND_LIKE_FUNCTIONS:
+        return BoundMethod(ctx.wrap(raw, ctx.hold(raw)), receiver)
     if kind in _C_DATA:
         return c_attribute(ctx, raw, name, receiver)
     if kind is functools.cached_property:
         return _get_cached(ctx, raw, name, receiver)
+    if kind is _TUPLE_GETTER:
+        position = raw.__reduce__()[1][0]
+        part: Any = ctx.real(receiver).builtin_part()
+        return part.items(ctx)[position]
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:
         return plain_value(ctx, cls, name, raw)
@@ -110,11 +199,13 @@ def get_from_class(ctx: Context, raw: Any, name: str, cls: type, owner: Value | 
     kind = type(raw)
     if kind is types.FunctionType:
         return ctx.wrap(raw, ctx.hold(raw))
+    if kind is Overlaid:
+        return raw.value
     if kind is staticmethod or kind is classmethod:
         return _get_from_wrapper(ctx, raw, name, owner or class_object(ctx, cls))
     if kind is types.ClassMethodDescriptorType:
         return CMethod(raw, owner or class_object(ctx, cls))
-    if kind is property or kind in C_METHODS or kind in _C_DATA or kind is functools.cached_property:
+    if kind is property or kind in (*C_METHODS, *_C_DATA, *BOUND_LIKE_FUNCTIONS) or kind is functools.cached_property:
         return ctx.wrap(raw, ctx.hold(raw))
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:
@@ -196,6 +287,13 @@ class CMethod(Value):
     def __str__(self) -> str:
         return f"{self.raw.__qualname__}() of {self.receiver}"
 
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        """Bound methods are equal where they are bound to one object."""
+        if op not in ("==", "!=") or not isinstance(other, CMethod):
+            return None
+        same = other.raw is self.raw and ctx.real(other.receiver) is ctx.real(self.receiver)
+        return constant(same == (op == "=="))
+
     def python_type(self, ctx: Context) -> type:
         return type(self.raw.__get__(object())) if self.raw.__objclass__ is object else types.BuiltinMethodType
 
@@ -240,6 +338,9 @@ class UnboundMethod(Value):
 
     def key(self, ctx: Context) -> object:
         return self.raw
+
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, UnboundMethod) and other.raw is self.raw
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not args or not issubclass(ctx.real(args[0]).python_type(ctx), self.raw.__objclass__):

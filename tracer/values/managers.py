@@ -53,7 +53,13 @@ class ManagerValue(Mutable):
             return ManagerMethod(self, name)
         if name == "__class__":
             return class_object(ctx, self.cls)
+        if name == "mode" and (mode := self.given_mode()) is not None:
+            return constant(mode)
         self.refuse("attribute cannot be read", f".{name}")
+
+    def given_mode(self) -> bool | None:
+        """`.mode`, for a class that has it: what the constructor was given."""
+        return None
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         return self.begin(ctx), ManagerMethod(self, "__exit__")
@@ -118,6 +124,9 @@ class GradManager(ManagerValue):
             ctx.graph.set_state("grad", mode)
         return manager
 
+    def given_mode(self) -> bool | None:
+        return self.mode if self.cls is torch.set_grad_enabled else None
+
     def begin(self, ctx: Context) -> Value:
         if self.cls is not torch.set_grad_enabled:
             ctx.change(self, torch.is_grad_enabled())
@@ -164,6 +173,9 @@ class ModeManager(ManagerValue):
         self.state, self.arguments = state, arguments
         #: torch's state at the last entering
         self.found: dict[str, Any] = {}
+
+    def given_mode(self) -> bool | None:
+        return self.arguments[0] if self.state == "inference_mode" else None
 
     def begin(self, ctx: Context) -> Value:
         if self.content is not None:
@@ -272,6 +284,16 @@ def _arguments(
 def build_grad_manager(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
     return GradManager(type(obj), _GRAD_CLASSES[type(obj)], source, obj.__dict__.get("prev"))
+
+
+@known(*{cls.__enter__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})
+@known(torch.inference_mode.__enter__, torch.autocast.__enter__)
+def enter_manager(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls.__enter__(manager)`, as ExitStack calls it."""
+    manager = ctx.real(args[0])
+    if not isinstance(manager, (GradManager, ModeManager)):
+        manager.refuse("context manager is not supported", "a mode's __enter__()")
+    return manager.begin(ctx)
 
 
 @known(*{cls.__exit__ for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)})

@@ -90,12 +90,7 @@ class MappingValue(MethodsByName, Mutable):
             return None
         key = own_key(self.base, key)
         ctx.guard(Kind.HAS_KEY, self.source, key)
-        return ctx.wrap(self.base[key], self.item_source(ctx, key))
-
-    def item_source(self, ctx: Context, key: Any) -> Source:
-        """Where an item of one from outside is fetched."""
-        assert self.source is not None
-        return item_source(ctx, self.source, key)
+        return ctx.wrap(self.base[key], item_source(ctx, self.source, key))
 
     def _look_for_object(self, ctx: Context, key_value: Value) -> Value | None:
         """An item by an object that is its own key, as optimizers keep state by parameter."""
@@ -117,7 +112,7 @@ class MappingValue(MethodsByName, Mutable):
         assert self.source is not None
         original: Entries = {}
         for key, item in base.items():
-            value = self.known.get(key) or ctx.wrap(item, self.item_source(ctx, key))
+            value = self.known.get(key) or ctx.wrap(item, item_source(ctx, self.source, key))
             original[key] = Entry(from_outside(ctx, key, self.source), value)
         ctx.guard(Kind.NAMES if self.holds_names else Kind.KEYS, self.source, tuple(base))
         overlay, before = self.content, self.original
@@ -130,10 +125,6 @@ class MappingValue(MethodsByName, Mutable):
         self.original = self.content = original
         if overlay:
             self.content = _overlaid(original, overlay)
-
-    def view_text(self, out: ExitWriter, which: str) -> str:
-        """A view of it: its keys, values or items."""
-        return f"{out.text(self)}.{which}()"
 
     def has_keys(self, wanted: list[Hashable]) -> bool:
         """Will it hold just these keys while the exit is built?"""
@@ -189,6 +180,7 @@ class MappingValue(MethodsByName, Mutable):
         ctx.raise_(TypeError(f"unhashable type: {self.python_type(ctx).__name__!r}"))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        other = other.builtin_part()
         if op not in ("==", "!=") or not isinstance(other, MappingValue):
             return None
         return constant(self._equals(ctx, other) == (op == "=="))
@@ -200,6 +192,7 @@ class MappingValue(MethodsByName, Mutable):
         return all(key in theirs and equal(ctx, entry.item, theirs[key].item) for key, entry in mine.items())
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        other = other.builtin_part()
         if op != "|" or not isinstance(other, MappingValue):
             return None
         return self.joined(ctx, self, other)
@@ -231,9 +224,6 @@ class MappingValue(MethodsByName, Mutable):
 
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]]:
         return [(entry.key, entry.item) for entry in self.entries(ctx).values()]
-
-    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
-        return self.pairs(ctx)
 
     def reversed(self, ctx: Context) -> Value:
         return DictIterator(ctx, self, "keys", backwards=True)
@@ -347,16 +337,38 @@ class DictValue(MappingValue):
     def effects(self, out: ExitWriter) -> Iterable[str]:
         target = out.text(self)
         if self.base is None:
-            yield from self._difference(target, out)
+            yield from self._difference(out, target)
             return
         for entry in self.content.values():
             key = out.text(entry.key)
             if entry.item is None or entry.fresh:
                 yield self.delete_text(out, target, key)
             if entry.item is not None:
-                yield self.store_text(out, target, key, out.text(entry.item))
+                yield self.set_text(out, target, key, out.text(entry.item))
 
-    def store_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
+    def _difference(self, out: ExitWriter, target: str) -> Iterable[str]:
+        """Statements that turn the original into the content: what keeps its place is only set where it changed."""
+        original, kept = self.original, self._kept()
+        if original and not kept:
+            yield self.clear_text(out, target)
+        else:
+            gone = [entry for key, entry in original.items() if key not in kept]
+            yield from [self.delete_text(out, target, out.text(entry.key)) for entry in gone]
+        for key, entry in self.content.items():
+            if key not in kept or entry.item is not original[key].item:
+                yield self.set_text(out, target, out.text(entry.key), out.text(entry.item))
+
+    def _kept(self) -> Entries:
+        """The items at the beginning that stand where they stood."""
+        kept: Entries = {}
+        left = iter(self.original)
+        for key, entry in self.content.items():
+            if key not in self.original or self.original[key].key is not entry.key or key not in left:
+                break
+            kept[key] = entry
+        return kept
+
+    def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
         return f"{target}[{key}] = {item}"
 
     def delete_text(self, out: ExitWriter, target: str, key: str) -> str:
@@ -364,24 +376,6 @@ class DictValue(MappingValue):
 
     def clear_text(self, out: ExitWriter, target: str) -> str:
         return f"{target}.clear()"
-
-    def _difference(self, target: str, out: ExitWriter) -> Iterable[str]:
-        """Statements that turn the original into the content: only what lost its place or changed is set anew."""
-        original, content = self.original, self.content
-        kept: Entries = {}
-        left = iter(original)
-        for key, entry in content.items():
-            if key not in original or original[key].key is not entry.key or key not in left:
-                break
-            kept[key] = entry
-        if original and not kept:
-            yield self.clear_text(out, target)
-        else:
-            gone = [entry for key, entry in original.items() if key not in kept]
-            yield from [self.delete_text(out, target, out.text(entry.key)) for entry in gone]
-        for key, entry in content.items():
-            if key not in kept or entry.item is not original[key].item:
-                yield self.store_text(out, target, out.text(entry.key), out.text(entry.item))
 
 
 def _overlaid(original: Entries, overlay: Entries) -> Entries:
@@ -431,7 +425,7 @@ def new_dict(ctx: Context, pairs: Iterable[tuple[Value, Value]]) -> DictValue:
 def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     """The items of `**value` in a call."""
     real = ctx.real(value)
-    pairs = real.pairs_for_update(ctx)
+    pairs = real.pairs(ctx)
     if pairs is None:
         real.refuse("operation is not supported", "** in a call")
     items = {}
@@ -443,16 +437,15 @@ def string_items(ctx: Context, value: Value) -> dict[str, Value]:
     return items
 
 
-def update(ctx: Context, target: DictValue, other: Value) -> None:
+def update(ctx: Context, target: Value, other: Value) -> None:
     """`target.update(other)`: from a mapping, or from pairs."""
     real = ctx.real(other)
-    pairs = real.pairs_for_update(ctx)
+    pairs = real.pairs(ctx)
     if pairs is not None:
         for key, item in pairs:
             target.setitem(ctx, key, item)
         return
     if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
-        # an object with a `keys` method would be asked for its keys
         real.refuse("operation is not supported", "update() of a dict")
     for pair in each(ctx, real):
         parts = ctx.real(pair).unpack(ctx)

@@ -17,13 +17,13 @@ from rewriter.versions import QUICK_INSTANCE_ATTRIBUTES
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..sources import Attr, Item, Operation, Source
-from ..torch_private import called_plainly, parse_to
+from ..torch_private import called_plainly, log_api_usage_once, parse_to
 from .attributes import GENERIC_GETATTRIBUTE, dict_source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .lookup import class_attribute, find, layout_root
 from .mappings import DictValue
-from .objects import INSTANCES, ObjectValue, OpaqueValue, known
+from .objects import INSTANCES, ObjectValue, OpaqueValue, known, known_once_loaded
 from .super import attribute_behind
 from .tensors import TensorValue
 
@@ -287,9 +287,15 @@ def _is_already(ctx: Context, module: ModuleValue, device: torch.device | None, 
     return True
 
 
-@known(torch._C._log_api_usage_once)
+@known(log_api_usage_once)
 def log_api_usage(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What `Module.__init__` does first: it logs, where somebody listens, that modules are made at all."""
+    return constant(None)
+
+
+@known_once_loaded("torch._dynamo.mutation_guard", "GenerationTracker.tag")
+def tag_generation(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What TorchDynamo makes `Module.__init__` do once it has compiled anything: it counts modules for itself."""
     return constant(None)
 
 

@@ -8,6 +8,7 @@ from ..guards import MISSING, Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .builtin_registry import builtin_class_method
+from .container_objects import build_container, new_container
 from .lookup import class_attribute, find, get_from_instance
 from .tuples import TupleValue, build_tuple, structure_fields
 
@@ -52,12 +53,10 @@ def is_named_tuple(cls: type) -> bool:
 @wraps(tuple, family=True)
 def build_named_tuple(ctx: Context, obj: tuple[Any, ...], source: Source) -> Value:
     cls = type(obj)
+    if not is_named_tuple(cls) or (cls.__dictoffset__ and vars(obj)):
+        return build_container(ctx, obj, source)
     plain = build_tuple(ctx, obj, source)
-    if not is_named_tuple(cls):
-        plain.refuse("object from outside is not supported", "subclass")
     if cls.__dictoffset__:
-        if vars(obj):
-            plain.refuse("object from outside is not supported", "subclass with attributes of its own")
         ctx.guard(Kind.FALSY, Attr(source, "__dict__"))
     return NamedTupleValue(plain.unpack(ctx), source, cls)
 
@@ -69,6 +68,8 @@ def tuple_new(ctx: Context, cls: Value, items: Value | None = None, /) -> Value:
     found = [] if items is None else ctx.real(items).unpack(ctx)
     if real is tuple:
         return ctx.born(TupleValue(found))
-    if not isinstance(real, type) or not is_named_tuple(real) or not hasattr(real, "_make"):
+    if not isinstance(real, type) or not issubclass(real, tuple):
         ctx.real(cls).refuse("object is made by C code", "tuple.__new__()")
+    if not is_named_tuple(real) or not hasattr(real, "_make"):
+        return new_container(ctx, real, tuple, found)
     return ctx.born(NamedTupleValue(found, cls=real))

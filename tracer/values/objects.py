@@ -20,10 +20,11 @@ from .attributes import ObjectAttributes
 from .base import Raised, Value, wraps, wraps_object
 from .callables import HeldFunction
 from .constants import ConstantValue, call_pure, constant
-from .functions import FunctionValue
+from .functions import LOADED_LATE, FunctionValue
+from .hashing import UserKey
+from .iterators import ItemsByIndex
 from .lookup import class_attribute, class_object, find, layout_root, special
 from .operations import equal
-from .stepping import each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -117,9 +118,21 @@ class ObjectValue(ObjectAttributes):
     def iterate(self, ctx: Context) -> Value:
         if self.special(ctx, "__iter__") is not None:
             return self.call_special(ctx, "__iter__")
-        if self.special(ctx, "__getitem__") is not None:
-            self.refuse("operation is not supported", "iteration by __getitem__", "give the class an __iter__")
+        absent = class_attribute(ctx, self.cls, "__iter__") is MISSING
+        if absent and self.special(ctx, "__getitem__") is not None:
+            return ctx.born(ItemsByIndex(self, 0, 1))
         ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not iterable"))
+
+    def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
+        """An object that has `keys` is a mapping: its keys are asked for, and each item by indexing."""
+        try:
+            keys = self.getattr(ctx, "keys")
+        except Raised as raised:
+            if issubclass(raised.value.python_type(ctx), AttributeError):
+                return None
+            raise
+        found = ctx.real(ctx.real(keys).call(ctx, [], {})).unpack(ctx)
+        return [(key, self.getitem(ctx, key)) for key in found]
 
     def next(self, ctx: Context) -> Value | None:
         try:
@@ -134,13 +147,6 @@ class ObjectValue(ObjectAttributes):
         if method is None:
             ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not callable"))
         return method.call(ctx, args, kwargs)
-
-    def pairs_for_update(self, ctx: Context) -> list[tuple[Value, Value]] | None:
-        """Asked for its `keys()`, and for the item of each."""
-        if class_attribute(ctx, self.cls, "keys") is MISSING:
-            return None
-        names = each(ctx, self.getattr(ctx, "keys").call(ctx, [], {}))
-        return [(name, self.getitem(ctx, name)) for name in names]
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         enter, leave = self.special(ctx, "__enter__"), self.special(ctx, "__exit__")
@@ -175,13 +181,27 @@ class ObjectValue(ObjectAttributes):
         return self._asked(ctx, COMPARE_NAMES[op], other)
 
     def key(self, ctx: Context) -> object:
-        if class_attribute(ctx, self.cls, "__hash__") is None:
+        hasher, compares = (class_attribute(ctx, self.cls, name) for name in ("__hash__", "__eq__"))
+        if hasher is None:
             ctx.raise_(TypeError(f"unhashable type: {self.cls.__name__!r}"))
-        if class_attribute(ctx, self.cls, "__hash__") is not object.__hash__:
+        if hasher is object.__hash__ and compares is object.__eq__:
+            return self
+        if type(hasher) is not FunctionType:
             self.refuse("key is not supported")
-        if class_attribute(ctx, self.cls, "__eq__") is not object.__eq__:
-            self.refuse("key is not supported")
-        return self
+        return UserKey(ctx, self, self._hash(ctx))
+
+    def _hash(self, ctx: Context) -> int:
+        """What the user's `__hash__` gives. The region will ask it again, so it may not change anything."""
+        before = [(value, value.content) for value in ctx.changed.values()]
+        result = self.call_special(ctx, "__hash__")
+        if [(value, value.content) for value in ctx.changed.values()] != before:
+            self.refuse("key is not supported", "__hash__(), which changes something,")
+        number = result.as_python(ctx) if isinstance(result, ConstantValue) else None
+        if not isinstance(number, int):
+            self.refuse("special method gives an unusual result", "__hash__()")
+        if -(1 << 63) <= number < 1 << 63:
+            return -2 if number == -1 else int(number)
+        return hash(number)
 
     # methods of object that are written in C ------------------------------------------------------------------------
     def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -294,6 +314,22 @@ class OpaqueValue(Value):
             return class_object(ctx, type(self.object))
         self.refuse("attribute cannot be read", f".{name}")
 
+    def _lacks(self, what: str, *names: str) -> None:
+        """None of these methods, which C code implements, may be asked."""
+        for name in names:
+            found = find(type(self.object), name)
+            if found is not MISSING and found is not find(object, name):
+                self.refuse("operator is not supported for these types", what)
+
+    def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> None:
+        self._lacks(op, f"__{BINARY_NAMES[op]}__", f"__i{BINARY_NAMES[op]}__")
+
+    def reflected(self, ctx: Context, op: str, other: Value) -> None:
+        self._lacks(op, f"__r{BINARY_NAMES[op]}__")
+
+    def compare(self, ctx: Context, op: str, other: Value) -> None:
+        self._lacks(op, COMPARE_NAMES[op])
+
 
 class KnownCallable(HeldFunction):
     """A function written in C whose meaning capture knows by itself."""
@@ -327,17 +363,31 @@ def known(*functions: Any) -> Callable[[Meaning], Meaning]:
     """Register what calling these functions means: meaning(ctx, args, kwargs)."""
 
     def register(meaning: Meaning) -> Meaning:
-        def builder(ctx: Context, obj: Any, source: Source) -> Value:
-            ctx.guard(Kind.IS, source, obj)
-            if not isinstance(obj, FunctionType):
-                return KnownCallable(obj, meaning, source)
-            return KnownFunction(ctx, obj, meaning, source)
-
         for function in functions:
-            wraps_object(function)(builder)
+            wraps_object(function)(_known_builder(meaning))
         return meaning
 
     return register
+
+
+def known_once_loaded(module: str, *names: str) -> Callable[[Meaning], Meaning]:
+    """The same for functions of a module that is loaded late, if at all."""
+
+    def register(meaning: Meaning) -> Meaning:
+        LOADED_LATE.update(((module, name), _known_builder(meaning)) for name in names)
+        return meaning
+
+    return register
+
+
+def _known_builder(meaning: Meaning) -> Callable[[Context, Any, Source], Value]:
+    def builder(ctx: Context, obj: Any, source: Source) -> Value:
+        ctx.guard(Kind.IS, source, obj)
+        if not isinstance(obj, FunctionType):
+            return KnownCallable(obj, meaning, source)
+        return KnownFunction(ctx, obj, meaning, source)
+
+    return builder
 
 
 @known(object.__new__)
@@ -380,8 +430,8 @@ def check_creation(ctx: Context, cls: type, root: type) -> None:
         raise GraphBreak("object is made by C code", cls.__qualname__)
     if class_attribute(ctx, cls, "__del__") is not MISSING:
         raise GraphBreak("object has a finalizer", cls.__qualname__)
-    if type_flags(cls) & _ABSTRACT:
-        raise GraphBreak("Python raises or warns here", f"{cls.__qualname__} is abstract")
+    if root is object and type_flags(cls) & _ABSTRACT:
+        call_pure(ctx, object.__new__, cls)  # raises before anything is made
 
 
 @wraps(object, family=True)

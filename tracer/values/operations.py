@@ -159,6 +159,8 @@ def contains(ctx: Context, container: Value, item: Value) -> Value:
 def as_index(ctx: Context, value: Value) -> Any:
     """An integer or a slice of integers that indexes a sequence."""
     value = ctx.real(value)
+    if hasattr(value, "special") and value.special(ctx, "__index__") is not None:
+        value = ctx.real(value.call_method(ctx, "__index__", [], {}))
     for part in getattr(value, "parts", (value,)):
         if isinstance(real := ctx.real(part), TensorValue):
             raise GraphBreak("tensor value is read", f"{real} as an index", "keep it a tensor")

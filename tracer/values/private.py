@@ -20,18 +20,30 @@ _LEFT_ALONE = frozenset(
 )
 
 #: Modules of torch that are just so.
-_LEFT_ALONE_IN_TORCH = ("torch.profiler", "torch.autograd.profiler", "torch.amp")
-#: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: the bias in float32, on
-#: tensors), and so would a part of a step. The calls that lead to any optimizer's step, also a user's, are in the last.
-_OPTIMIZERS, _AROUND_STEPS = "torch.optim.", "torch.optim.optimizer"
+_LEFT_ALONE_IN_TORCH = (
+    "torch.profiler", "torch.autograd.profiler", "torch.amp", "torch._dynamo", "torch._inductor", "torch._functorch",
+    "torch._higher_order_ops", "torch._compile", "torch._guards", "torch._ops", "torch._subclasses", "torch._library",
+    "torch.compiler", "torch.fx.traceback", "torch.fx.experimental", "torch.utils.checkpoint",
+)  # fmt: skip
+#: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: its bias in float32, on
+#: tensors), and a rate that a scheduler changes would be a number of the graph. What leads to any optimizer's step,
+#: also a user's, is in the first of these modules.
+_OPTIMIZERS = "torch.optim."
+_AROUND_STEPS = frozenset(["torch.optim.optimizer", "torch.optim.lr_scheduler", "torch.optim.swa_utils"])
+
+
+def is_not_read(function: FunctionValue) -> bool:
+    """Does it compute otherwise where it is told that it is compiled? Then not even a whole call of it is captured."""
+    module = function.globals.get("__name__")
+    return isinstance(module, str) and module.startswith(_OPTIMIZERS) and module not in _AROUND_STEPS
 
 
 def is_left_alone(function: FunctionValue) -> bool:
-    """May it be read, but not have a private copy, since compiling parts of it would give nothing or change results?"""
+    """May it be read, but not have a private copy, since compiling parts of it would give nothing?"""
     module = function.globals.get("__name__")
     if not isinstance(module, str):
         return False
-    if module.startswith(_OPTIMIZERS) and module != _AROUND_STEPS:
+    if is_not_read(function):
         return True
     return module.partition(".")[0] in _LEFT_ALONE or module.startswith(_LEFT_ALONE_IN_TORCH)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
 import cmath
-import copy
 import fnmatch
 import json
 import keyword
@@ -27,10 +27,7 @@ from ..sources import Source
 from .base import Value, wraps_object
 from .builtin_registry import builtin
 from .callables import HeldFunction
-from .constants import ConstantValue, call_pure, is_constant, plain, traced
-from .mappings import DictValue
-from .sequences import ListValue, TupleValue
-from .sets import SetValue
+from .constants import ConstantValue, call_pure, plain, traced
 from .tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -40,11 +37,11 @@ if TYPE_CHECKING:
 _MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata)
 #: pure functions written in Python, which need not be read, and single ones written in C
 _FUNCTIONS: tuple[Any, ...] = (
-    re.sub, re.subn, re.split, re.findall, re.escape, re.match, re.fullmatch, re.search,
+    re.sub, re.subn, re.split, re.findall, re.escape, re.match, re.fullmatch, re.search, re.compile,
     string.capwords, textwrap.dedent, textwrap.indent, textwrap.fill, textwrap.shorten, textwrap.wrap,
     keyword.iskeyword, fnmatch.fnmatch, fnmatch.fnmatchcase, json.dumps, json.loads,
     struct.pack, struct.unpack, struct.calcsize, zlib.crc32, zlib.adler32,
-    str.maketrans, os.fspath, sys.intern,
+    str.maketrans, os.fspath, sys.intern, bisect.bisect_left, bisect.bisect_right,
 )  # fmt: skip
 
 
@@ -92,7 +89,8 @@ class PureFunctionValue(HeldFunction):
         return self.handler(ctx, *args, **kwargs)
 
 
-def _register(function: Any, handler: Callable[..., Value]) -> None:
+def register(function: Any, handler: Callable[..., Value]) -> None:
+    """The handler answers for calls of this function, be it written in C or in Python."""
     if not isinstance(function, types.FunctionType):
         builtin(function)(handler)
         return
@@ -104,26 +102,5 @@ def _register(function: Any, handler: Callable[..., Value]) -> None:
     wraps_object(function)(builder)
 
 
-def _copy(ctx: Context, value: Value, deep: bool) -> Value:
-    real = ctx.real(value)
-    if isinstance(real, ConstantValue):
-        return real
-    if isinstance(real, TupleValue) and real.cls is tuple and not deep:
-        return real
-    if isinstance(real, (ListValue, DictValue, SetValue)):
-        if not deep:
-            return real.call_method(ctx, "copy", [], {})
-        plain_copy = plain(ctx, real)
-        if isinstance(plain_copy, (list, dict)) and all(map(is_constant, _leaves(plain_copy))):
-            return real.call_method(ctx, "copy", [], {})
-    real.refuse("object is copied", "copy.deepcopy()" if deep else "copy.copy()")
-
-
-def _leaves(obj: Any) -> list[Any]:
-    return [*obj, *obj.values()] if isinstance(obj, dict) else list(obj)
-
-
 for _function in _FUNCTIONS:
-    _register(_function, pure(_function, _function.__qualname__))
-_register(copy.copy, lambda ctx, x: _copy(ctx, x, False))
-_register(copy.deepcopy, lambda ctx, x: _copy(ctx, x, True))
+    register(_function, pure(_function, _function.__qualname__))

@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..guards import Kind
-from ..sources import Attr, Source
+from ..sources import Attr, Item, Source
+from .attributes import is_attribute_name
 from .base import Value, wraps
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class PythonModuleValue(Value):
         assert self.source is not None
         namespace = ctx.namespace(vars(self.module))
         if namespace.content.get(name) is not None or (name in vars(self.module) and name not in namespace.content):
-            return namespace.load_attribute(ctx, name, Attr(self.source, name))
+            return namespace.load_attribute(ctx, name, self._source_of(name))
         if hasattr(type(self.module), name) or "__getattr__" not in vars(self.module):
             if name in namespace.content or not hasattr(self.module, name):
                 if name not in namespace.content:
@@ -56,6 +57,9 @@ class PythonModuleValue(Value):
         """Somebody relies on it that there is this attribute, whatever it is."""
         if name in vars(self.module) and self.source is not None:
             ctx.guard_namespace(Kind.HAS_KEY, Attr(self.source, "__dict__"), name)
+    def _source_of(self, name: str) -> Source:
+        assert self.source is not None
+        return Attr(self.source, name) if is_attribute_name(name) else Item(Attr(self.source, "__dict__"), name)
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
         if type(self.module) is not ModuleType:

@@ -10,7 +10,8 @@ from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Index, Item, Source
 from .base import Mutable, Raised, Value, wraps
-from .constants import PYTHON_RESULTS, ConstantValue, constant, length_of
+from .builtin_methods import BuiltinMethod
+from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, length_of, plain
 from .operations import as_index, compare, equal
 from .tensors import to_graph
 from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int
@@ -53,13 +54,8 @@ class ListValue(SequenceValue, Mutable):
 
         ctx.on_rollback(undo)
         self.base = None
-        self.original = tuple(ctx.wrap(item, self.item_source(ctx, i)) for i, item in enumerate(base))
+        self.original = tuple(ctx.wrap(item, Item(self.source, i)) for i, item in enumerate(base))
         self.content = self.original + appended
-
-    def item_source(self, ctx: Context, at: int) -> Source:
-        """Where an item of one from outside is fetched."""
-        assert self.source is not None
-        return Item(self.source, at)
 
     def like(self, ctx: Context, items: Items) -> Value:
         return ctx.born(ListValue(items))
@@ -197,10 +193,16 @@ class ListValue(SequenceValue, Mutable):
         elif self.content[: len(self.original)] == self.original:
             added = self.content[len(self.original) :]
         else:
-            return [f"{target}[:] = [{', '.join(out.text(item) for item in self.content)}]"]
-        if len(added) == 1:
+            return [self.replace_text(out, target, f"[{', '.join(out.text(item) for item in self.content)}]")]
+        if len(added) == 1 and self.part_of is None:
             return [f"{target}.append({out.text(added[0])})"]
-        return [f"{target}.extend([{', '.join(out.text(item) for item in added)}])"] if added else []
+        return [self.extend_text(out, target, f"[{', '.join(out.text(i) for i in added)}]")] if added else []
+
+    def extend_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{target}.extend({items})"
+
+    def replace_text(self, out: ExitWriter, target: str, items: str) -> str:
+        return f"{target}[:] = {items}"
 
 
 class _Key:
@@ -257,9 +259,14 @@ class SliceValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         names = ("start", "stop", "step")
+        if name == "indices":
+            return BuiltinMethod(self, name)
         if name not in names:
             self.refuse("attribute cannot be read", f".{name}")
         return self.parts[names.index(name)]
+
+    def method_indices(self, ctx: Context, length: Value) -> Value:
+        return call_pure(ctx, slice.indices, plain(ctx, self), plain(ctx, length))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, SliceValue):

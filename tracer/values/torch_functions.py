@@ -113,6 +113,9 @@ _DUNDERS = frozenset(
 OPERATORS = _operators()
 
 
+_PLAIN_HASHES = {object.__hash__, types.FunctionType.__hash__, *(kind.__hash__ for kind in _BUILTINS)}
+
+
 class TorchFunctionValue(HeldFunction):
     """A function of torch's that is an operator of the graph."""
 
@@ -123,12 +126,27 @@ class TorchFunctionValue(HeldFunction):
     def graph_argument(self, ctx: Context) -> Any:
         return self.function
 
+    def key(self, ctx: Context) -> object:
+        if type(self.function).__hash__ not in _PLAIN_HASHES:
+            self.refuse("key is not supported")
+        return self.function
+
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         name = getattr(self.function, "__name__", "")
         if name in _METADATA and args and isinstance(tensor := ctx.real(args[0]), TensorValue) and not kwargs:
             rest = [r.fake if isinstance(r := ctx.real(a), TensorValue) else r.as_python(ctx) for a in args[1:]]
             return call_pure(ctx, self.function, tensor.fake, *rest)
-        return call_graph(ctx, self.function, args, kwargs)
+        try:
+            return call_graph(ctx, self.function, args, kwargs)
+        except GraphBreak as graph_break:
+            written_in_python = isinstance(self.function, types.FunctionType) and self.source is not None
+            if graph_break.title != "argument cannot be in a graph" or not written_in_python:
+                raise
+            return self.as_code(ctx, self.function, self.source).call(ctx, args, kwargs)
+
+    def as_code(self, ctx: Context, function: Any, source: Any) -> Value:
+        """functions.py puts its function here: a function of torch's that is read like any, given a function, say."""
+        raise NotImplementedError
 
 
 class TorchQuery(TorchFunctionValue):
@@ -239,10 +257,22 @@ def _register() -> None:
 _register()
 
 
+class OperatorPacket(TorchFunctionValue):
+    """`torch.ops.aten.add`, whose overloads are its attributes."""
+
+    __slots__ = ()
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name in self.function.overloads():
+            overload = getattr(self.function, name)
+            return ctx.wrap(overload, ctx.hold(overload))
+        return super().getattr(ctx, name)
+
+
 @wraps(*OPERATOR_TYPES)
 def build_operator(ctx: Context, obj: Any, source: Source) -> Value:
     ctx.guard(Kind.IS, source, obj)
-    return TorchFunctionValue(obj, source)
+    return (OperatorPacket if hasattr(obj, "overloads") else TorchFunctionValue)(obj, source)
 
 
 @wraps(torch.finfo, torch.iinfo)

@@ -72,6 +72,7 @@ class SequenceValue(MethodsByName):
         return any(equal(ctx, candidate, item) for candidate in self.items(ctx))
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        other = other.builtin_part()
         if not isinstance(other, SequenceValue) or self.builtin is not other.builtin:
             return None
         mine, others = self.items(ctx), other.items(ctx)
@@ -83,6 +84,7 @@ class SequenceValue(MethodsByName):
         return compare(ctx, op, constant(len(mine)), constant(len(others)))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
+        other = other.builtin_part()
         if op == "+" and isinstance(other, SequenceValue) and self.builtin is other.builtin:
             return self.like(ctx, self.items(ctx) + other.items(ctx))
         if op == "*" and is_int(other):
@@ -239,7 +241,8 @@ class SequenceIterator(IteratorValue):
 
     def reconstruct(self, out: ExitWriter) -> str:
         sequence = self.sequence
-        fresh = sequence.iterator_text(out, iter)
+        begin = iter if sequence.part_of is None else sequence.builtin.__iter__  # type: ignore[attr-defined]
+        fresh = f"{out.hold(begin)}({out.text(sequence)})"
         if self.content == 0:
             return fresh
         if isinstance(sequence, SequenceValue) and sequence.is_changed():
@@ -275,7 +278,10 @@ class ReverseIterator(IteratorValue):
         return items[self.content + 1] if known else constant(items[self.content + 1])
 
     def reconstruct(self, out: ExitWriter) -> str:
-        fresh = self.sequence.iterator_text(out, reversed)
+        part = isinstance(self.sequence, SequenceValue) and self.sequence.part_of is not None
+        if part and self.sequence.builtin is not list:  # type: ignore[attr-defined]
+            self.refuse("object cannot be rebuilt", "its class may answer for items")
+        fresh = f"{out.hold(list.__reversed__ if part else reversed)}({out.text(self.sequence)})"
         if self.content is None:
             return f"{out.hold(exhausted)}({fresh})"
         sequence = self.sequence

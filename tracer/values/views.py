@@ -15,8 +15,8 @@ from .constants import BINARY, COMPARE, constant
 from .hashing import hash_key
 from .sequences import TupleValue
 from .set_history import Element, History, Made
-from .sets import SetValue, keys_of, made, operand
-from .stepping import PositionIterator
+from .sets import SetValue, keys_of, made, operand, set_from
+from .stepping import PositionIterator, each
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -123,17 +123,36 @@ class DictView(MethodsByName):
     def _operation(self, ctx: Context, op: str, left: Value, right: Value) -> Value:
         if self.which == "items":  # only the items that matter need be hashable, and CPython looks them up in the dict
             self.refuse("operator is not supported for these types", f"{op} of items", "make a set of them first")
-        for value in (left, right):
-            if not isinstance(value, (DictView, SetValue)):
-                value.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
+        if not isinstance(right, (DictView, SetValue)):
+            return self._with_iterable(ctx, op, right)
+        if not isinstance(left, (DictView, SetValue)):
+            left.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
         return made(ctx, Made(BINARY[op], (operand(ctx, left), operand(ctx, right))))
+
+    def _with_iterable(self, ctx: Context, op: str, other: Value) -> Value:
+        """The keys and any iterable, in the way of CPython's code for each operator."""
+        if op == "&":
+            shared = [item for item in each(ctx, other) if self.contains(ctx, item)]
+            return set_from(ctx, set, TupleValue(shared))
+        if op not in ("-", "|"):
+            other.refuse("operator is not supported for these types", f"{op} with a view", "make a set of it first")
+        result = set_from(ctx, set, self)
+        result.call_method(ctx, "difference_update" if op == "-" else "update", [other], {})
+        return result
 
     def method_isdisjoint(self, ctx: Context, other: Value) -> Value:
         mine: set[Hashable] = {e.key for e in self._elements(ctx)}
         return constant(mine.isdisjoint(keys_of(ctx, other)))
 
     def reconstruct(self, out: ExitWriter) -> str:
-        return self.owner.view_text(out, self.which)
+        return view_text(out, self.owner, self.which)
+
+
+def view_text(out: ExitWriter, owner: Any, which: str) -> str:
+    """`owner.keys()` and its like, past what a subclass makes of it."""
+    if owner.part_of is None:
+        return f"{out.text(owner)}.{which}()"
+    return f"{out.hold(getattr(owner.builtin, which))}({out.text(owner)})"
 
 
 def view_items(ctx: Context, owner: Any, which: str) -> list[Value]:
@@ -190,7 +209,7 @@ class DictIterator(PositionIterator):
     def rebuilt(self, out: ExitWriter) -> str:
         if not self.owner.has_keys(self.keys):
             self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
-        view = self.owner.view_text(out, self.which)
+        view = view_text(out, self.owner, self.which)
         return f"{out.hold(reversed if self.backwards else iter)}({view})"
 
 
@@ -219,4 +238,4 @@ class ValuesIterator(PositionIterator):
     def rebuilt(self, out: ExitWriter) -> str:
         if not self._is_as_it_was():
             self.refuse("object cannot be rebuilt", "the dict was changed while it was iterated")
-        return f"{out.hold(iter)}({self.owner.view_text(out, 'values')})"
+        return f"{out.hold(iter)}({view_text(out, self.owner, 'values')})"

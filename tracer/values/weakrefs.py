@@ -28,6 +28,11 @@ class WeakReferenceValue(Value):
     def python_type(self, ctx: Context) -> type:
         return weakref.ref
 
+    def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if other is not self:
+            self.refuse("operator is not supported for these types", f"{op} of")  # their objects are compared
+        return None
+
     def truth(self, ctx: Context) -> bool:
         return True
 

@@ -9,7 +9,7 @@ from ...values.base import Raised, Value
 from ...values.builtins import call_builtin
 from ...values.classes import ClassValue
 from ...values.constants import ConstantValue, constant
-from ...values.exceptions import ExceptionValue
+from ...values.exceptions import TRACEBACK, ExceptionValue
 from ..frame import LASTI, Frame, handles, refuses
 
 
@@ -89,18 +89,13 @@ def with_except_start(frame: Frame, ins: Instruction) -> None:
     frame.push(function.call(ctx, first + arguments, {}))
 
 
-class TracebackValue(Value):
-    """The traceback that `__exit__` is handed: it may be passed on, not looked at."""
-
-    __slots__ = ()
-
-    kind = "traceback"
-
-    def truth(self, ctx: object) -> bool:
-        return True
+@handles("STOPITERATION_ERROR")
+def stop_iteration_error(frame: Frame, ins: Instruction) -> None:
+    """What leaves a generator (3.12+): a StopIteration would become a RuntimeError, all else stays what it is."""
+    exception = frame.ctx.real(frame.stack[-1])
+    if issubclass(exception.python_type(frame.ctx), (StopIteration, StopAsyncIteration)):
+        raise GraphBreak("Python raises or warns here", f"{exception} leaves a generator")
 
 
-TRACEBACK = TracebackValue()
-
-refuses("coroutine is suspended or called", "CLEANUP_THROW", "STOPITERATION_ERROR", "LOAD_SPECIAL")
+refuses("coroutine is suspended or called", "CLEANUP_THROW", "LOAD_SPECIAL")
 refuses("exception group is handled", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")

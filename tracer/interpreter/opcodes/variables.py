@@ -71,9 +71,25 @@ def load_fast(frame: Frame, ins: Instruction) -> None:
     frame.push(value)
 
 
+class SavedCell(Value):
+    """A cell that an inlined comprehension (3.12+) took out of its slot, and puts back at its end."""
+
+    __slots__ = ("cell",)
+
+    kind = "saved cell"
+
+    def __init__(self, cell: CellValue) -> None:
+        super().__init__()
+        self.cell = cell
+
+
 @handles("STORE_FAST")
 def store_fast(frame: Frame, ins: Instruction) -> None:
     value = frame.pop()
+    if isinstance(value, SavedCell):
+        frame.locals.pop(ins.arg, None)
+        frame.cells[ins.arg] = value.cell
+        return
     if isinstance(value, NullValue):  # an inlined comprehension gives back the unbound variable that it saved
         frame.locals.pop(ins.arg, None)
         return
@@ -95,8 +111,9 @@ def delete_fast(frame: Frame, ins: Instruction) -> None:
 @handles("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(frame: Frame, ins: Instruction) -> None:
     if ins.arg in frame.cells:
-        raise GraphBreak("comprehension variable is shared", ins.arg)
-    frame.push(frame.locals.pop(ins.arg, NULL))
+        frame.push(SavedCell(frame.cells.pop(ins.arg)))
+    else:
+        frame.push(frame.locals.pop(ins.arg, NULL))
 
 
 # cells --------------------------------------------------------------------------------------------------------------

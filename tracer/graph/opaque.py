@@ -1,0 +1,90 @@
+"""Functions that graphs call as a whole: torch's own with a body (see bodies.py), and custom autograd functions.
+
+Without a compiler they do just what the program wrote. A compiler that traces the graph finds torch's own Python there
+and traces through it; for checkpoints, torch has an operator that tells the compiler what is to be computed again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils.checkpoint import checkpoint
+
+from ..torch_private import FakeTensor, is_functional, tag_activation_checkpoint, tree_leaves, tree_map
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "grad": torch.func.grad, "grad_and_value": torch.func.grad_and_value, "vmap": torch.func.vmap,
+    "jacrev": torch.func.jacrev, "jacfwd": torch.func.jacfwd, "hessian": torch.func.hessian,
+}  # fmt: skip
+
+
+def checkpointed(body: torch.fx.GraphModule, count: int, options: dict[str, Any], *tensors: torch.Tensor) -> Any:
+    """torch.utils.checkpoint.checkpoint of the body; the first `count` tensors are the arguments it was given."""
+    given, free = tensors[:count], tensors[count:]
+    if any(is_functional(tensor) for tensor in tensors):
+        recorded = not options["use_reentrant"] or any(tensor.requires_grad for tensor in given)
+        with torch.set_grad_enabled(recorded and torch.is_grad_enabled()):
+            result = tag_activation_checkpoint(body, *tensors, use_reentrant=False)
+        return _as_reentrant(result) if options["use_reentrant"] else result
+    if any(isinstance(tensor, FakeTensor) for tensor in tensors):
+        options = {**options, "preserve_rng_state": False}  # a fake tensor's kernels draw no numbers
+    return checkpoint(lambda *arguments: body(*arguments, *free), *given, **options)
+
+
+def _as_reentrant(result: Any) -> Any:
+    """The reentrant kind records gradients of tensors alone or in a tuple, not of those in other structures."""
+    if isinstance(result, torch.Tensor):
+        return result
+    if isinstance(result, tuple):
+        return tuple(item if isinstance(item, torch.Tensor) else _detached(item) for item in result)
+    return _detached(result)
+
+
+def _detached(value: Any) -> Any:
+    return tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def transformed(
+    body: torch.fx.GraphModule, name: str, options: dict[str, Any], args: Sequence[Any], free: Sequence[torch.Tensor]
+) -> Any:
+    """A transform of torch.func of the body, called with these arguments."""
+
+    def function(*arguments: Any) -> Any:
+        tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        return body(*tensors, *free)
+
+    return TRANSFORMS[name](function, **options)(*args)
+
+
+def jvp(body: torch.fx.GraphModule, primals: Sequence[Any], tangents: Sequence[Any], free: Sequence[Any]) -> Any:
+    def function(*arguments: Any) -> Any:
+        tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        return body(*tensors, *free)
+
+    return torch.func.jvp(function, tuple(primals), tuple(tangents))
+
+
+_applied: weakref.WeakKeyDictionary[type, Callable[..., Any]] = weakref.WeakKeyDictionary()
+
+
+def application(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """`cls.apply`, as a function by the name of the class that keeps the class from nothing."""
+    known = _applied.get(cls)
+    if known is not None:
+        return known
+    reference = weakref.ref(cls)
+
+    def apply(*args: Any) -> Any:
+        alive: Any = reference()
+        if alive is None:
+            raise RuntimeError("the autograd function of this graph is gone")
+        return alive.apply(*args)
+
+    apply.__name__ = cls.__name__ if cls.__name__.isidentifier() else "apply"
+    apply.__qualname__ = cls.__qualname__
+    _applied[cls] = apply
+    return apply
