@@ -320,21 +320,24 @@ class Writer:
         group = self._in_order_of_inputs(list(first.values()))
         name = self._check_of(group)
         self._current = tuple(group)
-        inputs = [g for g in group if self.number(g.source) in self._inputs]
-        numbers = [self.number(g.source) for g in inputs]
-        fetched = any(g.source.bases() for g in inputs)
-        if fetched and len(inputs) >= _AS_TUPLE and _find(numbers, self._inputs) is not None:
-            tensors = self.tuple_of([g.source for g in inputs])
-            self._tuple = self._name_of_tuple(), numbers
-            arguments = [f"*({self._tuple[0]} := {tensors})", *(self.text(g.source) for g in group[len(inputs) :])]
-        else:
-            arguments = [self.tuple_of([g.source for g in group]).removeprefix("(").removesuffix(")").removesuffix(",")]
-        self.add(f"{name}({', '.join(arguments)})")
+        self.add(f"{name}({self._bind_tensors([g.source for g in group])})")
         for guard in group:
             if guard.expected.leaf is not None:
                 self._current = (guard,)
                 self.add(f"{self.text(guard.source)}.is_leaf is {guard.expected.leaf}")
         self._current = ()
+
+    def _bind_tensors(self, sources: list[Source]) -> str:
+        """The arguments of a check. Those which are inputs of the graph come first and are bound as one tuple."""
+        inputs = [source for source in sources if self.number(source) in self._inputs]
+        numbers = [self.number(source) for source in inputs]
+        fetched = any(source.bases() for source in inputs)
+        if not fetched or len(inputs) < _AS_TUPLE or _find(numbers, self._inputs) is None:
+            return _without_parentheses(self.tuple_of(sources))
+        tensors, others = self.tuple_of(inputs), ", ".join(map(self.text, sources[len(inputs) :]))
+        self._tuple = self._name_of_tuple(), numbers
+        bound = f"*({self._tuple[0]} := {tensors})"
+        return bound if len(inputs) == len(sources) else f"{bound}, {others}"
 
     def same_tensor(self, source: Source, earlier: Source) -> None:
         self.add(f"{self.text(source)} is {self.text(earlier)}")
@@ -369,6 +372,10 @@ class Writer:
         assert at is not None
         before, after = sources[:at], sources[at + len(numbers) :]
         return (*map(self.text, before), f"*{name}", *map(self.text, after))
+
+
+def _without_parentheses(text: str) -> str:
+    return text.removeprefix("(").removesuffix(")").removesuffix(",")
 
 
 def _find(part: list[int], whole: list[int]) -> int | None:

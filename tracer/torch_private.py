@@ -459,13 +459,18 @@ GROUP_TENSORS = _present(torch._C, "_group_tensors_by_device_and_dtype")
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
 
 
-def is_note_of_dynamo(function: object) -> bool:
-    """Is this what TorchDynamo adds to `Module.__init__` once it is in use? It isn't imported here to find out."""
-    return (
-        isinstance(function, types.FunctionType)
-        and function.__globals__.get("__name__") == "torch._dynamo.mutation_guard"
-        and function.__qualname__ == "GenerationTracker.tag"
-    )
+def below_note_of_dynamo(function: Any) -> Any:
+    """The `Module.__init__` or `__setstate__` in what TorchDynamo puts around it once it is in use, else None.
+
+    The wrapper only notes for Dynamo which modules are new. The module that defines it isn't imported to find out.
+    """
+    if not isinstance(function, types.FunctionType):
+        return None
+    if function.__globals__.get("__name__") != "torch._dynamo.mutation_guard":
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    wrapped = cells.get({"patched_init": "init", "patched_setstate": "setstate"}.get(function.__name__, ""))
+    return None if wrapped is None else wrapped.cell_contents
 
 
 #: the arguments of `to()`, in order

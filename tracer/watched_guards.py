@@ -52,20 +52,23 @@ class Watchable:
         self.asked: dict[int, Source] = {}
         self.tensors: dict[int, Source] = {}
         self.covered: set[int] = set()
-        self._classes: set[int] = set()
+        #: by identity: the classes, as they may be held, in whose dicts attributes are looked up
+        self.classes: dict[int, Any] = {}
         self.root = next((g.source for g in guards if self._is_root(g)), None)
         if self.root is None:
             return
         self._know(self.root, _Is.MODULE)
         self.covered = {id(guard) for guard in guards if self._covers(guard)}
-        self._classes = {id(held(g.expected)) for g in guards if g.kind is Kind.TYPE and self.is_module(g.source)}
+        for guard in guards:
+            if guard.kind is Kind.TYPE_ATTR and not is_a(guard.expected.raw, Parts):
+                self.classes.setdefault(id(held(guard.expected.cls)), guard.expected.cls)
 
     def _is_root(self, guard: Guard) -> bool:
         return guard.kind is Kind.TYPE and type(guard.source) is Param and _is_module_class(held(guard.expected))
 
     def covers_class(self, cls: type) -> bool:
         """Is its dict watched, and those of its bases?"""
-        return id(cls) in self._classes
+        return id(cls) in self.classes
 
     def is_tensor(self, source: Source) -> bool:
         return self.what(source) is _Is.TENSOR
@@ -183,11 +186,12 @@ class _Look:
 
     def __init__(self, watchable: Watchable, tensors: Sequence[Source]) -> None:
         self._text = watchable.look_text(tensors)
+        self._classes = list(watchable.classes.values())
         self._function: Any = None
 
     def __call__(self, root: Any) -> watching.Seen:
         if self._function is None:
-            scope = {"Seen": watching.Seen, "attribute": watching.attribute}
+            scope = {"Seen": self._seen, "attribute": watching.attribute}
             exec(compile(self._text, "<what a model is made of>", "exec"), scope)
             self._function = scope["look"]
         try:
@@ -195,6 +199,9 @@ class _Look:
         except (LookupError, AttributeError) as error:  # another thread is changing it
             raise watching.CannotWatch("it changes while it is looked at") from error
         return seen
+
+    def _seen(self, modules: list[Any], dicts: list[Any], asked: list[Any], tensors: list[Any]) -> watching.Seen:
+        return watching.Seen(modules, dicts, asked, tensors, [*map(held, self._classes)])
 
 
 def _is_module_class(cls: object) -> bool:

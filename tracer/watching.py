@@ -60,8 +60,8 @@ class Watched:
     """What is known of one model: it was so when `changes()` gave the number in `valid`."""
 
     __slots__ = (
-        "__weakref__", "bases", "begun", "dicts", "model", "modules", "root_dict", "root_type", "tensors",
-        "thread", "valid", "who",
+        "__weakref__", "bases", "begun", "dicts", "model", "modules", "other_bases", "root_dict", "root_type",
+        "tensors", "thread", "valid", "who",
     )  # fmt: skip
 
     def __init__(self, root: Any, seen: Seen) -> None:
@@ -69,7 +69,9 @@ class Watched:
         self.who = next(_numbers)
         self.root_type, self.root_dict = type(root), root.__dict__
         self.modules = [(module, module.__dict__, type(module)) for module in seen.modules[1:]]
-        self.bases = [(cls, type_mro(cls)) for cls in {type(m): None for m in seen.modules}]
+        known = {cls: type_mro(cls) for cls in [*map(type, seen.modules), *seen.classes]}
+        self.bases = [(cls, bases) for cls, bases in known.items() if type(cls) is type]
+        self.other_bases = [(cls, bases) for cls, bases in known.items() if type(cls) is not type]
         self.tensors, self.dicts = tuple(seen.tensors), seen.dicts
         # The model dies when its last reference goes, although what it holds holds its dict.
         this = weakref.ref(self)
@@ -113,13 +115,13 @@ class Watched:
             and _same(self.tensors, seen.tensors)
             and _same([module for module, _, _ in self.modules], others)
             and all(type(module) is cls for module, _, cls in self.modules)
-            and all(type_mro(cls) is bases for cls, bases in self.bases)
+            and all(type_mro(cls) is bases for cls, bases in [*self.bases, *self.other_bases])
         )
 
     def let_go(self) -> None:
         self.valid = None
         dicts, self.dicts = self.dicts, []
-        self.root_dict, self.modules, self.bases, self.tensors = None, [], [], ()
+        self.root_dict, self.modules, self.bases, self.other_bases, self.tensors = None, [], [], [], ()
         if dicts:
             forget(dicts, self.who)
 
@@ -139,6 +141,9 @@ def unchanged(watched: Watched, root: Any) -> bool:
     for cls, bases in watched.bases:
         if cls.__mro__ is not bases:
             return False
+    for cls, bases in watched.other_bases:  # whose metaclass might have a say in `cls.__mro__`
+        if type_mro(cls) is not bases:
+            return False
     if root.__dict__ is not watched.root_dict:
         return False
     for module, values, cls in watched.modules:
@@ -150,10 +155,19 @@ def unchanged(watched: Watched, root: Any) -> bool:
 class Seen:
     """What a model is made of at this moment, as far as a region's guards look at it; itself is the first module."""
 
-    def __init__(self, modules: Sequence[Any], dicts: Sequence[Any], asked: Sequence[Any], tensors: Sequence[Any]):
-        self.modules, self.tensors = _distinct(modules), tensors
-        classes = {base: None for module in modules for base in type_mro(type(module))}
-        of_classes = [class_dict(cls) for cls in classes if not is_immutable_type(cls)]
+    def __init__(
+        self,
+        modules: Sequence[Any],
+        dicts: Sequence[Any],
+        asked: Sequence[Any],
+        tensors: Sequence[Any],
+        classes: Sequence[Any] = (),
+    ) -> None:
+        if None in classes:
+            raise CannotWatch("a class is gone")
+        self.modules, self.tensors, self.classes = _distinct(modules), tensors, _distinct(classes)
+        known = {id(base): base for cls in [*map(type, modules), *classes] for base in type_mro(cls)}
+        of_classes = [class_dict(cls) for cls in known.values() if not is_immutable_type(cls)]
         self.dicts = _distinct([*map(_dict_of, modules), *dicts, *of_classes, *filter(_is_watchable, asked)])
         for d in self.dicts:
             if type(d) not in _PLAIN_DICTS:

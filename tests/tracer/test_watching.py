@@ -291,6 +291,82 @@ def test_changes_of_classes_are_seen(how: str, name: str) -> None:
     assert result(model, x) == result(plain, x)
 
 
+class Meta(type):
+    """Makes classes whose `__mro__` is read past the metaclass."""
+
+
+OTHER_CLASS_CHANGES: dict[str, Callable[[Any], object]] = {
+    "attribute": lambda cls: setattr(cls, "factor", 3.0),
+    "property": lambda cls: setattr(cls, "weight", property(lambda self: 5.0)),
+    "__getattribute__": lambda cls: setattr(cls, "__getattribute__", lambda self, name: 7.0),
+    "method": lambda cls: setattr(cls, "scaled", lambda self, x: x * 11),
+    "base's method": lambda cls: setattr(cls.__mro__[1], "shifted", lambda self, x: x + 13),
+    "bases": lambda cls: setattr(cls, "__bases__", (Shifts,)),
+    "deleted": lambda cls: delattr(cls, "factor"),
+}
+
+
+class Shifts:
+    def shifted(self, x: Any) -> Any:
+        return x - 1
+
+
+@pytest.mark.parametrize("how", OTHER_CLASS_CHANGES)
+@pytest.mark.parametrize("meta", [type, Meta])
+def test_changes_of_other_classes_are_seen(how: str, meta: type) -> None:
+    """Of objects that a model reads or makes: their classes are watched, too."""
+
+    def program() -> Any:
+        class Parent:
+            factor = 2.0
+
+            def shifted(self, x: Any) -> Any:
+                return x + 1
+
+        class Options(Parent, metaclass=meta):
+            factor = 4.0
+
+            def __init__(self) -> None:
+                self.weight = 3.0
+
+            def scaled(self, x: Any) -> Any:
+                return self.shifted(x) * self.weight * self.factor
+
+        class Reads(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.options = Options()
+                self.layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.options.scaled(self.layers(x)) + Options().scaled(x)
+
+        return make(Reads), Options
+
+    (plain, plain_class), (model, cls) = program(), program()
+    warm(model)
+    assert any(watching.class_dict(cls) is d for d in watched(model)[0].dicts)
+    OTHER_CLASS_CHANGES[how](plain_class)
+    OTHER_CLASS_CHANGES[how](cls)
+    assert result(model, x) == result(plain, x)
+
+
+def test_a_model_whose_graph_lacks_a_tensor_that_was_looked_at() -> None:
+    class Reads(Chain):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers.append(torch.nn.Linear(4, 4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.tanh(self.layers[3](x))  # nobody needs it
+            return self.layers[2](self.layers[1](self.layers[0](x)))
+
+    plain, model = make(Reads), warm(make(Reads))
+    for module in plain, model:
+        module.layers[1].weight = torch.nn.Parameter(torch.ones(4, 4))
+    assert result(model, x) == result(plain, x)
+
+
 def test_a_change_while_it_is_begun() -> None:
     """Between the call that begins to watch and the one that confirms."""
     for calls in range(1, 6):

@@ -23,7 +23,7 @@ from ..torch_private import (
     STATE_QUERIES,
     TENSOR_CLASSES,
     TRACING_STATE,
-    is_note_of_dynamo,
+    below_note_of_dynamo,
 )
 from .base import Value, wraps, wraps_object
 from .builtin_registry import name_of
@@ -179,10 +179,14 @@ class TorchQuery(TorchFunctionValue):
 class NoteOfDynamo(HeldFunction):
     """TorchDynamo notes which modules are new, for itself; what is made here, it never sees."""
 
-    __slots__ = ()
+    __slots__ = ("wrapped",)
+
+    def __init__(self, function: Callable[..., Any], wrapped: Callable[..., Any], source: Source) -> None:
+        super().__init__(function, source)
+        self.wrapped = wrapped
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return constant(None)
+        return ctx.real(ctx.wrap(self.wrapped, ctx.hold(self.wrapped))).call(ctx, args, kwargs)
 
 
 class RefusedFunction(HeldFunction):
@@ -212,9 +216,9 @@ class IsTensor(TorchFunctionValue):
 
 def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
     """The value of a function that torch defines as an operator, or that acts at once; None for any other one."""
-    if is_note_of_dynamo(obj):
+    if (wrapped := below_note_of_dynamo(obj)) is not None:
         ctx.guard(Kind.IS, source, obj)
-        return NoteOfDynamo(obj, source)
+        return NoteOfDynamo(obj, wrapped, source)
     operator = OPERATORS.get(id(obj))
     known = operator is not None and operator is obj
     if not known and not _acts_at_once(obj):
