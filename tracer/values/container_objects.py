@@ -65,7 +65,7 @@ class ContainerObject(ObjectValue):
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
         """As `dict.update` and `**` take them: from the part if `iter` is dict's own, else by `keys` and indexing."""
         if not issubclass(self.root, dict):
-            return None
+            return super().pairs(ctx)
         if self.root is not OrderedDict and not self.overrides("__iter__"):
             return self.part.pairs(ctx)
         if not self.overrides("keys", "__getitem__"):
