@@ -610,6 +610,30 @@ def odd_complex_numbers(x, z):
     return x + 1, z, str(z), z.real, z.imag, z == 0, z * 1j, (z,), {1: "one"}.get(z), abs(z), bool(z)
 
 
+@breaks("builtin function is given an object", (X, Options()))
+def numbers_of_objects_that_have_none(x, o):
+    y, found = x + 1, []
+    for convert in (int, float, abs, round, lambda v: range(3)[v]):
+        try:
+            found.append(convert(o))
+        except TypeError as error:
+            found.append(str(error))
+    try:
+        vars(3)
+    except TypeError as error:
+        found.append(str(error))
+    return y, found
+
+
+@breaks("operation is not supported", (X,))
+def classes_that_have_no_items(x):
+    y = x + 1
+    try:
+        return y, int[0]
+    except TypeError as error:
+        return y, str(error)
+
+
 # interplay with breaks ------------------------------------------------------------------------------------------------
 def test_containers_cross_a_break() -> None:
     def f(x, s, d):
