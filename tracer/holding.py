@@ -266,3 +266,19 @@ class Constants:
             unique = f"{name}_{number}"
         self.values[unique] = value
         return unique
+
+
+_HEAP_TYPE = 1 << 9
+_MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
+
+
+def is_made_by_python(cls: type) -> bool:
+    """Was the class made by a class statement? C code leaves methods or attributes of its own in the class's dict."""
+    if not type_flags(cls) & _HEAP_TYPE or is_immutable_type(cls):
+        return False
+    for name, raw in type_dict(cls).items():
+        of_c = type(raw) in _MADE_IN_C
+        if of_c and raw.__objclass__ is cls and name not in ("__dict__", "__weakref__"):
+            return False
+    new = type_dict(cls).get("__new__")
+    return not (type(new) is types.BuiltinFunctionType and new.__self__ is cls)

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: the programs' own assert statements must stay as they are w
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import copy
 import functools
@@ -16,12 +17,16 @@ from typing import Any, NamedTuple
 import torch
 
 import tracer
-from tests.support import check
+from tests.support import CountingBackend, check
 from tests.tracer.python_programs import Programs
 
 programs = Programs()
 whole, breaks = programs.whole, programs.breaks
 X = torch.arange(6.0).reshape(2, 3)
+
+
+class Meters2(tuple):
+    pass
 
 
 class Stack(list):
@@ -69,6 +74,17 @@ def list_subclass_in_place(s, x):
     s.clear()
     s.extend(range(2))
     return s, x + 1
+
+
+class Items(list):
+    pass
+
+
+@whole((Items([X, X]), Meters2((3, 2)), X))
+def container_subclasses_as_arguments_of_operators(s, shape, x):
+    return (torch.cat(Items([x, x])), torch.stack(s), x.view(shape), x.new_zeros(Meters2((2, 1))),
+            x.sum(Meters2((0, 1))),
+            ",".join(Items(["a", "b"])), sum(Items([1, 2])), dict(Items([("a", 1)])), x.permute(*Items([1, 0])))
 
 
 class Upper(dict):
@@ -298,6 +314,62 @@ def test_a_class_attribute_becomes_a_property() -> None:
     assert compiled(X, Holder())[1, 2].item() == 50.0
     assert Holder.n == 1
     assert compiled(X, Holder())[1, 2].item() == 5.0
+
+
+class Module(torch.nn.Module):
+    calls = 0
+    last: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        type(self).calls += 1
+        Module.last = x.shape[0]
+        return self.linear(x) * self.calls, Module.calls, self.last
+
+
+def test_a_module_that_counts_on_its_class() -> None:
+    tracer.install()
+    backend, model = CountingBackend(), Module()
+    compiled = tracer.compile(model, backend=backend, fullgraph=True)
+    for n in range(1, 6):
+        y, calls, last = compiled(X)
+        assert calls == n and last == 2 and torch.equal(y, model.linear(X) * n)
+    assert backend.frame_count <= 2
+
+
+def test_who_writes_and_who_reads_an_attribute_of_a_class() -> None:
+    class Shared:
+        value = 1
+
+    def reader(x):
+        return x * Shared.value
+
+    def writer(x):
+        Shared.value += 1
+        return x + Shared.value
+
+    async def waiting(x):
+        Shared.value = 7
+        return x * Shared.value
+
+    def generating(x):
+        for n in range(3):
+            Shared.value = n
+            yield x * Shared.value
+
+    tracer.install()
+    read, write, wait, generate = (
+        tracer.compile(fn, backend="eager", inplace=False) for fn in (reader, writer, waiting, generating)
+    )
+    for _ in range(12):
+        assert torch.equal(read(X), X * Shared.value)
+        write(X)
+    assert torch.equal(asyncio.run(wait(X)), X * 7) and Shared.value == 7
+    for _ in range(3):
+        assert [y[0, 1].item() for y in generate(X)] == [0.0, 1.0, 2.0] and Shared.value == 2
 
 
 def test_a_break_between_changes_of_a_class() -> None:
@@ -536,6 +608,30 @@ def equal_numbers_of_other_types(x, n):
 @whole((X, 1j), (X, complex(0.0, -0.0)), (X, complex(-0.0, 0.0)), (X, 1 + 0j))
 def odd_complex_numbers(x, z):
     return x + 1, z, str(z), z.real, z.imag, z == 0, z * 1j, (z,), {1: "one"}.get(z), abs(z), bool(z)
+
+
+@breaks("builtin function is given an object", (X, Options()))
+def numbers_of_objects_that_have_none(x, o):
+    y, found = x + 1, []
+    for convert in (int, float, abs, round, lambda v: range(3)[v]):
+        try:
+            found.append(convert(o))
+        except TypeError as error:
+            found.append(str(error))
+    try:
+        vars(3)
+    except TypeError as error:
+        found.append(str(error))
+    return y, found
+
+
+@breaks("operation is not supported", (X,))
+def classes_that_have_no_items(x):
+    y = x + 1
+    try:
+        return y, int[0]
+    except TypeError as error:
+        return y, str(error)
 
 
 # interplay with breaks ------------------------------------------------------------------------------------------------

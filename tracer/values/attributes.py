@@ -142,6 +142,11 @@ class ObjectAttributes(Mutable):
     def __str__(self) -> str:
         return f"{self.cls.__name__} object {self.source or ''}".rstrip()
 
+    @property
+    def type_name(self) -> str:
+        """What CPython calls the class in its messages."""
+        return self.cls.__name__
+
     def python_type(self, ctx: Context) -> type:
         return self.cls
 
@@ -213,7 +218,7 @@ class ObjectAttributes(Mutable):
         return ctx.real(get_from_instance(ctx, raw, "__getattr__", self, self.cls)).call(ctx, [constant(name)], {})
 
     def raise_missing(self, ctx: Context, name: str) -> NoReturn:
-        ctx.raise_(AttributeError(f"{self.cls.__name__!r} object has no attribute {name!r}"))
+        ctx.raise_(AttributeError(f"{self.type_name!r} object has no attribute {name!r}"))
 
     def read_c_attribute(self, ctx: Context, raw: Any) -> Value:
         """A slot, or what `object` itself has."""

@@ -208,7 +208,12 @@ def delattr_(ctx: Context, obj: Value, name: Value, /) -> Value:
 
 @builtin(vars)
 def vars_(ctx: Context, obj: Value, /) -> Value:
-    return ctx.real(obj).getattr(ctx, "__dict__")
+    try:
+        return ctx.real(obj).getattr(ctx, "__dict__")
+    except Raised as raised:
+        if not _is_attribute_error(ctx, raised):
+            raise
+        ctx.raise_(TypeError("vars() argument must have __dict__ attribute"))
 
 
 # reductions ---------------------------------------------------------------------------------------------------------
@@ -318,14 +323,22 @@ def abs_(ctx: Context, number: Value, /) -> Value:
         return call_graph(ctx, torch.abs, [real], {})
     if isinstance(real, ConstantValue):
         return traced(ctx, abs, real)
-    return real.call_method(ctx, "__abs__", [], {})
+    return call_number_method(ctx, real, ("__abs__",))
+
+
+def call_number_method(ctx: Context, value: Value, names: tuple[str, ...], *args: Value) -> Value:
+    """The first of these special methods that the class of a user's object has; CPython complains where it has none."""
+    for name in names if hasattr(value, "special") else ():
+        if value.special(ctx, name) is not None:  # type: ignore[attr-defined]
+            return value.call_method(ctx, name, list(args), {})
+    value.refuse("builtin function is given an object", names[0])
 
 
 @builtin(round)
 def round_(ctx: Context, number: Value, ndigits: Value | None = None) -> Value:
     digits = [] if ndigits is None else [ndigits]
     if hasattr(ctx.real(number), "special"):
-        return ctx.real(number).call_method(ctx, "__round__", digits, {})
+        return call_number_method(ctx, ctx.real(number), ("__round__",), *digits)
     return pure(round, "round()")(ctx, number, *digits)
 
 

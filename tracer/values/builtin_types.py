@@ -12,7 +12,7 @@ import torch
 from ..errors import GraphBreak
 from ..sources import Call, Literal
 from .base import Value
-from .builtin_functions import as_text
+from .builtin_functions import as_text, call_number_method
 from .builtin_registry import builtin, builtin_class_method
 from .constants import ConstantValue, call_pure, constant, traced
 from .dict_kinds import DefaultDictValue, OrderedDictValue, from_keys
@@ -51,7 +51,8 @@ def _number(cls: type) -> None:
             if isinstance(real, ConstantValue):
                 return real if type(real.value) is cls else traced(ctx, cls, real)
             if not isinstance(real, TensorValue):
-                return real.call_method(ctx, f"__{cls.__name__}__", [], {})
+                names = (f"__{cls.__name__}__", "__index__") if cls is not complex else ("__complex__",)
+                return call_number_method(ctx, real, names)
         return call_pure(ctx, cls, *[known(ctx, arg, f"{cls.__name__}()") for arg in args])
 
     builtin(cls)(handler)

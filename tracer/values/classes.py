@@ -205,6 +205,8 @@ class ClassValue(Value):
             return call_pure(ctx, members.__getitem__, ctx.real(key).as_python(ctx))
         method = special(ctx, self, type(self.cls), "__getitem__")
         if method is None:
+            if self.cls is type or class_attribute(ctx, self.cls, "__class_getitem__") is MISSING:
+                self.refuse("operation is not supported", "indexing")
             method = ctx.real(self.getattr(ctx, "__class_getitem__"))
         return method.call(ctx, [key], {})
 

@@ -22,12 +22,10 @@ from .base import Value, wraps
 from .builtin_methods import BuiltinMethod
 from .builtin_registry import builtin_class_method, call_builtin
 from .constants import call_pure, constant, plain
-from .dict_kinds import OrderedDictValue
+from .container_parts import PARTS, ListPart, TuplePart, builtin_part, refilled
 from .lookup import class_attribute, find, layout_root
-from .mappings import DictValue, new_dict, update
+from .mappings import new_dict, update
 from .objects import COMPARE_NAMES, ObjectValue, OpaqueValue, check_creation
-from .sequences import ListValue
-from .tuples import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -36,81 +34,6 @@ if TYPE_CHECKING:
 #: what guards and fetches ask an object for
 _READING = ("__getitem__", "__contains__", "__iter__", "__len__", "__missing__", "keys", "items", "values")
 _FACTORY: Any = defaultdict.__dict__["default_factory"]
-
-
-def builtin_part(obj: Any) -> Any:
-    """A plain copy of what an instance of a container's subclass holds; no method of the class is asked."""
-    if isinstance(obj, OrderedDict):
-        return dict(OrderedDict.items(obj))
-    if isinstance(obj, dict):
-        return dict(dict.items(obj))
-    return list.copy(obj) if isinstance(obj, list) else tuple.__getitem__(obj, slice(None))
-
-
-def refilled(obj: Any, items: Any, attributes: dict[str, Any]) -> Any:
-    """A new object with these items and attributes, past anything that its class does at storing them."""
-    if isinstance(obj, OrderedDict):
-        for key, item in items.items():
-            OrderedDict.__setitem__(obj, key, item)
-    elif isinstance(obj, dict):
-        dict.update(obj, items)
-    elif isinstance(obj, list):
-        list.extend(obj, items)
-    return filled(obj, attributes)
-
-
-class DictPart(DictValue):
-    """What dict keeps in an instance of a subclass."""
-
-    __slots__ = ("part_of",)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.part_of)  # type: ignore[arg-type]
-
-    def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
-        return f"{out.hold(self.builtin.__setitem__)}({target}, {key}, {item})"
-
-    def delete_text(self, out: ExitWriter, target: str, key: str) -> str:
-        return f"{out.hold(self.builtin.__delitem__)}({target}, {key})"
-
-    def clear_text(self, out: ExitWriter, target: str) -> str:
-        return f"{out.hold(self.builtin.clear)}({target})"
-
-
-class OrderedDictPart(OrderedDictValue, DictPart):
-    """What OrderedDict keeps in an instance of a subclass."""
-
-    __slots__ = ()
-
-
-class ListPart(ListValue):
-    """What list keeps in an instance of a subclass."""
-
-    __slots__ = ("part_of",)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.part_of)  # type: ignore[arg-type]
-
-    def extend_text(self, out: ExitWriter, target: str, items: str) -> str:
-        return f"{out.hold(list.extend)}({target}, {items})"
-
-    def replace_text(self, out: ExitWriter, target: str, items: str) -> str:
-        return f"{out.hold(list.__setitem__)}({target}, {out.hold(slice(None))}, {items})"
-
-
-class TuplePart(TupleValue):
-    """What tuple keeps in an instance of a subclass."""
-
-    __slots__ = ("part_of",)
-
-    def reconstruct(self, out: ExitWriter) -> str:
-        return out.text(self.part_of)  # type: ignore[arg-type]
-
-
-#: by the builtin class: what stands for its part
-_PARTS: dict[type, Any] = {
-    dict: DictPart, OrderedDict: OrderedDictPart, defaultdict: DictPart, list: ListPart, tuple: TuplePart,
-}  # fmt: skip
 
 
 class ContainerObject(ObjectValue):
@@ -144,7 +67,7 @@ class ContainerObject(ObjectValue):
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
         """As `dict.update` and `**` take them: from the part if `iter` is dict's own, else by `keys` and indexing."""
         if not issubclass(self.root, dict):
-            return None
+            return super().pairs(ctx)
         if self.root is not OrderedDict and not self.overrides("__iter__"):
             return self.part.pairs(ctx)
         if not self.overrides("keys", "__getitem__"):
@@ -422,7 +345,7 @@ _VERBS: dict[str, Callable[..., Value]] = {
 
 # making them --------------------------------------------------------------------------------------------------------
 def _new_part(ctx: Context, root: type, items: list[Value]) -> Any:
-    part = TuplePart(items) if root is tuple else _PARTS[root]({} if issubclass(root, dict) else ())
+    part = TuplePart(items) if root is tuple else PARTS[root]({} if issubclass(root, dict) else ())
     return ctx.born(part)
 
 
@@ -434,7 +357,7 @@ def _new_method(root: type) -> None:
         if not isinstance(real, type) or not issubclass(real, root):
             raise GraphBreak("Python raises or warns here", f"{root.__name__}.__new__() of {cls}")
         base = layout_root(real)
-        if real is base or base not in _PARTS or base.__new__ is not root.__new__:
+        if real is base or base not in PARTS or base.__new__ is not root.__new__:
             raise GraphBreak("object is made by C code", f"{root.__name__}.__new__({real.__qualname__})")
         return new_container(ctx, real, base, [])
 
@@ -458,7 +381,7 @@ def build_container(ctx: Context, obj: Any, source: Source) -> Value:
     cls = type(obj)
     ctx.guard(Kind.TYPE, source, cls)
     root = layout_root(cls)
-    if root not in _PARTS or root is cls:
+    if root not in PARTS or root is cls:
         return OpaqueValue(obj, source)
     copied = builtin_part(obj)
     if all(class_attribute(ctx, cls, name) is find(root, name) for name in _READING if find(root, name) is not MISSING):
@@ -473,7 +396,7 @@ def build_container(ctx: Context, obj: Any, source: Source) -> Value:
     elif root is list:
         part = ListPart((), inside, copied)
     else:
-        part = _PARTS[root]({}, inside, copied)
+        part = PARTS[root]({}, inside, copied)
     return ContainerObject(cls, root, part, obj, source)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import CaptureAnew, GraphBreak
 from ..guards import MISSING, NOWHERE, Kind
-from ..holding import is_immutable_type, type_dict, type_flags, type_mro
+from ..holding import is_immutable_type, is_made_by_python, type_dict, type_mro
 from ..sources import Attr, Item, Source
 from .base import Mutable, Value
 from .constants import constant, is_constant
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
-_HEAP_TYPE = 1 << 9
 #: methods and slots written in C
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -357,20 +356,8 @@ _layouts: weakref.WeakKeyDictionary[type, type | None] = weakref.WeakKeyDictiona
 def layout_root(cls: type) -> type | None:
     """The builtin class that C code gives instances their shape by, where every class below it is made by Python."""
     if cls not in _layouts:
-        root = next(base for base in type_mro(cls) if not _made_by_python(base))
+        root = next(base for base in type_mro(cls) if not is_made_by_python(base))
         below = type_mro(cls)[type_mro(cls).index(root) :]
-        plain = all(_made_by_python(base) or base in type_mro(root) for base in below)
+        plain = all(is_made_by_python(base) or base in type_mro(root) for base in below)
         _layouts[cls] = root if plain else None
     return _layouts[cls]
-
-
-def _made_by_python(cls: type) -> bool:
-    """Was the class made by a class statement? C code leaves methods or attributes of its own in the class's dict."""
-    if not type_flags(cls) & _HEAP_TYPE or is_immutable_type(cls):
-        return False
-    for name, raw in type_dict(cls).items():
-        of_c = type(raw) in C_METHODS or type(raw) is types.GetSetDescriptorType
-        if of_c and raw.__objclass__ is cls and name not in ("__dict__", "__weakref__"):
-            return False
-    new = type_dict(cls).get("__new__")
-    return not (type(new) is types.BuiltinFunctionType and new.__self__ is cls)

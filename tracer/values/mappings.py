@@ -445,7 +445,8 @@ def update(ctx: Context, target: Value, other: Value) -> None:
         for key, item in pairs:
             target.setitem(ctx, key, item)
         return
-    if not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
+    of_user = hasattr(real, "special")
+    if not of_user and not isinstance(real, (SequenceValue, SetValue, DictView, IteratorValue, GeneratorValue)):
         real.refuse("operation is not supported", "update() of a dict")
     for pair in each(ctx, real):
         parts = ctx.real(pair).unpack(ctx)

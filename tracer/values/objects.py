@@ -84,7 +84,7 @@ class ObjectValue(ObjectAttributes):
 
     def length(self, ctx: Context) -> Value:
         if self.special(ctx, "__len__") is None:
-            ctx.raise_(TypeError(f"object of type {self.cls.__name__!r} has no len()"))
+            ctx.raise_(TypeError(f"object of type {self.type_name!r} has no len()"))
         result = self.call_special(ctx, "__len__")
         if not isinstance(result, ConstantValue) or type(result.value) is not int or result.value < 0:
             self.refuse("special method gives an unusual result", "length")
@@ -92,17 +92,17 @@ class ObjectValue(ObjectAttributes):
 
     def getitem(self, ctx: Context, key: Value) -> Value:
         if self.special(ctx, "__getitem__") is None:
-            ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not subscriptable"))
+            ctx.raise_(TypeError(f"{self.type_name!r} object is not subscriptable"))
         return self.call_special(ctx, "__getitem__", key)
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
         if self.special(ctx, "__setitem__") is None:
-            ctx.raise_(TypeError(f"{self.cls.__name__!r} object does not support item assignment"))
+            ctx.raise_(TypeError(f"{self.type_name!r} object does not support item assignment"))
         self.call_special(ctx, "__setitem__", key, value)
 
     def delitem(self, ctx: Context, key: Value) -> None:
         if self.special(ctx, "__delitem__") is None:
-            ctx.raise_(TypeError(f"{self.cls.__name__!r} object doesn't support item deletion"))
+            ctx.raise_(TypeError(f"{self.type_name!r} object doesn't support item deletion"))
         self.call_special(ctx, "__delitem__", key)
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
@@ -121,7 +121,7 @@ class ObjectValue(ObjectAttributes):
         absent = class_attribute(ctx, self.cls, "__iter__") is MISSING
         if absent and self.special(ctx, "__getitem__") is not None:
             return ctx.born(ItemsByIndex(self, 0, 1))
-        ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not iterable"))
+        ctx.raise_(TypeError(f"{self.type_name!r} object is not iterable"))
 
     def pairs(self, ctx: Context) -> list[tuple[Value, Value]] | None:
         """An object that has `keys` is a mapping: its keys are asked for, and each item by indexing."""
@@ -145,7 +145,7 @@ class ObjectValue(ObjectAttributes):
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         method = self.special(ctx, "__call__")
         if method is None:
-            ctx.raise_(TypeError(f"{self.cls.__name__!r} object is not callable"))
+            ctx.raise_(TypeError(f"{self.type_name!r} object is not callable"))
         return method.call(ctx, args, kwargs)
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
@@ -174,7 +174,7 @@ class ObjectValue(ObjectAttributes):
 
     def unary(self, ctx: Context, op: str) -> Value:
         if self.special(ctx, _UNARY[op]) is None:
-            ctx.raise_(TypeError(f"bad operand type for unary {op}: {self.cls.__name__!r}"))
+            ctx.raise_(TypeError(f"bad operand type for unary {op}: {self.type_name!r}"))
         return self.call_special(ctx, _UNARY[op])
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
@@ -183,7 +183,7 @@ class ObjectValue(ObjectAttributes):
     def key(self, ctx: Context) -> object:
         hasher, compares = (class_attribute(ctx, self.cls, name) for name in ("__hash__", "__eq__"))
         if hasher is None:
-            ctx.raise_(TypeError(f"unhashable type: {self.cls.__name__!r}"))
+            ctx.raise_(TypeError(f"unhashable type: {self.type_name!r}"))
         if hasher is object.__hash__ and compares is object.__eq__:
             return self
         if type(hasher) is not FunctionType:
@@ -256,7 +256,7 @@ def _str(self: ObjectValue, ctx: Context) -> Value:
 
 def _format(self: ObjectValue, ctx: Context, spec: Value) -> Value:
     if ctx.real(spec).as_python(ctx) != "":
-        ctx.raise_(TypeError(f"unsupported format string passed to {self.cls.__name__}.__format__"))
+        ctx.raise_(TypeError(f"unsupported format string passed to {self.type_name}.__format__"))
     return self.call_special(ctx, "__str__")
 
 

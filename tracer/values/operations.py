@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphBreak
 from ..guards import Kind
-from ..holding import type_dict, type_flags, type_mro
+from ..holding import is_made_by_python, type_dict, type_mro
 from ..sources import Held
 from .base import Value
 from .constants import BINARY, ConstantValue, constant, plain
@@ -17,7 +17,6 @@ from .tensors import TensorValue, call_graph
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
-HEAP_TYPE = 1 << 9
 OPERATOR_NAMES = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
@@ -81,7 +80,7 @@ def _raise_unsupported(ctx: Context, op: str, left: Value, right: Value) -> NoRe
     objects = []
     for value in (left, right):
         cls = value.python_type(ctx)
-        if cls not in _EXEMPLARS and (isinstance(value, TensorValue) or not type_flags(cls) & HEAP_TYPE):
+        if cls not in _EXEMPLARS and (isinstance(value, TensorValue) or not is_made_by_python(cls)):
             raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
         objects.append(_EXEMPLARS[cls] if cls in _EXEMPLARS else type(cls.__name__, (), {})())
     try:
@@ -108,6 +107,8 @@ def compare(ctx: Context, op: str, left: Value, right: Value) -> Value:
             return result
     if op in ("==", "!="):
         return constant(is_same(ctx, left, right) == (op == "=="))
+    if not all(cls in _EXEMPLARS or is_made_by_python(cls) for cls in (left_type, right_type)):
+        raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
     names = left_type.__name__, right_type.__name__
     ctx.raise_(TypeError(f"{op!r} not supported between instances of {names[0]!r} and {names[1]!r}"))
 

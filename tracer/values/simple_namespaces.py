@@ -28,6 +28,10 @@ class NamespaceObject(ObjectValue):
 
     kind = "namespace"
 
+    @property
+    def type_name(self) -> str:
+        return "types.SimpleNamespace" if self.cls is SimpleNamespace else super().type_name
+
     def call_c_method(self, ctx: Context, raw: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if raw in GENERIC_ATTRIBUTES:
             return super().call_c_method(ctx, GENERIC_ATTRIBUTES[raw], args, kwargs)
