@@ -204,12 +204,12 @@ class TestFamily:
         registry, function = Registry(), fresh_function()
         state = adopt(registry, function)
         family, copy = state.family, plain_copy(function, own_code=True)
-        assert family.find(function) is None
-        family.keep(function, copy)
-        assert family.find(function) is copy
+        assert family.find(function, function.__code__) is None
+        family.keep(function, function.__code__, copy)
+        assert family.find(function, function.__code__) is copy
         del copy
         gc.collect()
-        assert family.find(function) is None
+        assert family.find(function, function.__code__) is None
 
     def test_it_goes_with_its_root(self):
         registry, function, other = Registry(), fresh_function(), fresh_function()

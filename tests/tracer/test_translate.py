@@ -19,6 +19,7 @@ from tracer.events import MonitoringStarts
 from tracer.graph.capture import Callee, Capture, Exit
 from tracer.guards import Guard, Kind
 from tracer.originals import is_grafted
+from tracer.originals import original_code as tracer_original_code
 from tracer.sources import Param
 from tracer.translate import Translator, is_worth_it, successors, take_arguments
 from tracer.translate.places import behind, first_enterable
@@ -315,7 +316,7 @@ class TestPrivateCopies:
         state = made.state
         second = made.compile(plain, dynamic=False)
         assert torch.equal(first(x, 1), x * 2) and torch.equal(second(x, 1), x * 2)
-        copies = [s.family.find(callee) for s in (state, made.state)]
+        copies = [s.family.find(callee, tracer_original_code(callee.__code__)) for s in (state, made.state)]
         assert None not in copies and copies[0] is not copies[1] and callee.__code__ is code
         names = [s.name.rpartition(".")[2] for s in made.runtime.registry]
         assert sorted(names) == ["callee", "callee", "plain", "plain"]

@@ -30,8 +30,8 @@ f(torch.ones(3))
     "module or tensor subclass is created": Example("""\
 def f(x):
     y = x * 2
-    layer = torch.nn.ReLU()  # <- break
-    return layer(y)
+    weight = torch.nn.Parameter(y)  # <- break
+    return weight * y
 
 f(torch.ones(3))
 """),
@@ -64,12 +64,12 @@ def f(x):
 f(torch.ones(3))
 """),
     "attribute cannot be read": Example("""\
-def g(a, b=1):
+def g(a, *, b=1):
     return a
 
 def f(x):
     y = x * 2
-    return y + len(g.__defaults__)  # <- break
+    return y + len(g.__kwdefaults__)  # <- break
 
 f(torch.ones(3))
 """),

@@ -118,7 +118,8 @@ def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
     landings = breaking | heads | {behind for unit in calls for behind in successors(decoded, unit)}
     landings |= {unit for unit, opname in last.items() if opname == "RETURN_VALUE"}
     wanted = [behind for unit in breaking for behind in behind_break(decoded, unit)]
-    return first_enterable(decoded, [*heads, *wanted]), landings & wide_landable(decoded)
+    tries = {h.start for h in decoded.handlers if not only_tidies(decoded, h.target)}  # a region rather begins within
+    return first_enterable(decoded, [*heads, *tries, *wanted]), landings & wide_landable(decoded)
 
 
 def changing_parameters(decoded: Decoded, layout: EntryLayout) -> frozenset[str]:
