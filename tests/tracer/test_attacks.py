@@ -457,3 +457,35 @@ def test_saved_tensor_hooks_are_not_given_fakes() -> None:
 
 def test_a_changing_number_that_no_tensor_can_hold() -> None:
     check_calls(lambda a, n: a * n, (x, 3), (x, 2), (x, 4), (x, 2**63), (x, 5), (x, 2**64), (x, 6))
+
+
+def test_contexts_of_exceptions_raised_while_others_are_handled() -> None:
+    def raises(a: Any) -> Any:
+        try:
+            raise TypeError("inner")
+        except TypeError as error:
+            context = error.__context__
+            return a + 1, type(context).__name__
+
+    def fn(a: Any, table: Any) -> Any:
+        found = []
+        try:
+            table[str(a.sum().item())]
+        except KeyError:
+            a = a.sin()
+            print(end="")
+            found.append(raises(a))
+            try:
+                raise OSError("again")
+            except OSError as error:
+                found.append(type(error.__context__).__name__)
+        return a, found, raises(a)
+
+    check(fn, x, {}, calls=5)
+    compiled = compile_with(raises, backend="eager")
+    for _ in range(3):
+        assert compiled(x)[1] == "NoneType"
+        try:
+            raise ValueError
+        except ValueError:
+            assert compiled(x)[1] == "ValueError"

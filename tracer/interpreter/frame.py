@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +12,10 @@ from rewriter.decode import Decoded, Instruction, decode
 from rewriter.handlers import names_caught, only_tidies
 
 from ..errors import GraphBreak, InternalError, UserLine
+from ..sources import Call
 from ..values.base import Raised, Value
 from ..values.exceptions import ExceptionValue
+from ..values.exit_stacks import CurrentException
 from ..values.functions import CellValue, FunctionValue
 
 if TYPE_CHECKING:
@@ -139,12 +142,21 @@ class Frame:
         if handler.lasti:
             self.stack.append(LASTI)
         if isinstance(exception, ExceptionValue):
-            if self.exception is not None:
-                exception.chain(self.ctx, self.exception)
+            self._chain(exception)
             exception.note_raised(self.ctx)
         self.stack.append(exception)
         self.ip = handler.target
         return True
+
+    def _chain(self, exception: ExceptionValue) -> None:
+        """What is handled while it is raised becomes its context: here, by a caller, or where capture did not see it."""
+        handled = next((frame.exception for frame in reversed(self.ctx.frames) if frame.exception is not None), None)
+        if handled is not None:
+            exception.chain(self.ctx, handled)
+        elif exception.source is None:
+            exception.chain(self.ctx, CurrentException(Call(self.ctx.hold(sys.exception), ())))
+        elif self.ctx.entered_handlers():
+            raise GraphBreak("value is known at run time only", "the exception of a handler that began earlier")
 
     # suspending -----------------------------------------------------------------------------------------------------
     def save(self) -> State:
