@@ -149,10 +149,12 @@ class Frame:
         return True
 
     def _chain(self, exception: ExceptionValue) -> None:
-        """What is handled while it is raised becomes its context: here, by a caller, or where capture did not see it."""
+        """What is handled meanwhile becomes its context: here, by a caller, or where capture did not see it begin."""
         handled = next((frame.exception for frame in reversed(self.ctx.frames) if frame.exception is not None), None)
         if handled is not None:
             exception.chain(self.ctx, handled)
+        elif exception.was_raised:
+            return  # raised again behind its handlers
         elif exception.source is None:
             exception.chain(self.ctx, CurrentException(Call(self.ctx.hold(sys.exception), ())))
         elif self.ctx.entered_handlers():
