@@ -8,7 +8,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import tracer
-from tests.support import CountingBackend, compile_with
+from tests.support import CountingBackend, check, compile_with
 
 every_backend = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -105,3 +105,11 @@ def test_a_branch_with_effects_breaks():
 
     with pytest.raises(tracer.GraphBreak, match="function given to torch has effects"):
         compile_with(f, backend="eager", fullgraph=True)(r(3))
+
+
+def test_vmap_with_a_structure_of_dimensions():
+    def f(x, y, z):
+        pair = torch.func.vmap(lambda p, q: (p[0] * q, p[1]["k"] + q.sum()), in_dims=((0, {"k": None}), 1))
+        return pair((x, {"k": y}), z)
+
+    check(f, torch.randn(3, 4), torch.randn(2), torch.randn(4, 3), fullgraph=True)

@@ -14,6 +14,7 @@ import torch
 from ..errors import GraphBreak
 from ..graph import opaque
 from ..graph.bodies import OpenBody
+from ..graph.fx_capture import GraphTensor
 from .base import Value
 from .bodies import Captured, body_tensor, capture_body, rebuilt, structure
 from .objects import known
@@ -68,18 +69,44 @@ class TransformValue(Value):
         if self.name == "vmap":
             dims = self.options["in_dims"]
             dim = dims[at] if isinstance(dims, (tuple, list)) and at < len(dims) else dims
-            if dim is None:
-                return _itself
-            if type(dim) is not int:
-                self.refuse("argument cannot be in a graph", f"in_dims={dims}")
-            return lambda fake: fake.select(dim, 0)
+            every = iter(self._dims_of(argument, dim))
+
+            def example(fake: torch.Tensor) -> torch.Tensor:
+                at = next(every)
+                return _itself(fake) if at is None else _example(fake, at)
+
+            return example
         argnums = self.options["argnums"]
         chosen = [n % 1_000 if n >= 0 else n for n in (argnums if isinstance(argnums, tuple) else (argnums,))]
         return _differentiated if self.name in _BY_ARGNUMS and at in chosen else _itself
 
+    def _dims_of(self, argument: Any, dim: Any) -> list[int | None]:
+        """For each tensor of an argument, in order: the dimension in which it is a batch, from a structure of these."""
+        if isinstance(argument, (tuple, list)):
+            alike = isinstance(dim, (tuple, list)) and len(dim) == len(argument)
+            dims = dim if alike else [dim] * len(argument)
+            return [found for item, own in zip(argument, dims, strict=True) for found in self._dims_of(item, own)]
+        if isinstance(argument, dict):
+            dims = dim if isinstance(dim, dict) and dim.keys() == argument.keys() else dict.fromkeys(argument, dim)
+            return [found for key, item in argument.items() for found in self._dims_of(item, dims[key])]
+        if not isinstance(argument, GraphTensor):
+            return []
+        if dim is not None and type(dim) is not int:
+            self.refuse("argument cannot be in a graph", f"in_dims={self.options['in_dims']}")
+        return [dim]
+
     def reconstruct(self, out: ExitWriter) -> str:
         options = "".join(f", {name}={out.constant(value)}" for name, value in self.options.items())
         return f"{out.hold(getattr(torch.func, self.name))}({out.text(self.function)}{options})"
+
+
+def _example(fake: torch.Tensor, dim: int) -> torch.Tensor:
+    """One of a batch; of an empty one what it would be."""
+    if fake.size(dim):
+        return fake.select(dim, 0)
+    sizes = list(fake.shape)
+    del sizes[dim]
+    return fake.new_empty(sizes).requires_grad_(fake.requires_grad)
 
 
 def _itself(fake: torch.Tensor) -> torch.Tensor:
