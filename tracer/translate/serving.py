@@ -26,6 +26,7 @@ from ..guards import Guard, Kind
 from ..interpreter.capture import capture
 from ..originals import original_code
 from ..signals import raised_by_signal
+from ..sources import Call, Held, Literal, Operation, Source
 from .grafting import Grafter
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
@@ -257,7 +258,7 @@ class Translator:
             self.counters.add("guard_failures")
             guard, reason = why_refused(state, entry, entry.regions[0], arguments)
             if guard is not None and guard.kind is Kind.EQUALS and type(guard.expected) in (int, float):
-                entry.changed |= {str(guard.source)}
+                entry.changed |= {str(source) for source in read_from(guard.source)}
             log.recompiles.debug("%s (%s:%s): %s", state.name, state.filename, entry.line, reason)
         if len(entry.regions) < settings.recompile_limit and count < settings.accumulated_recompile_limit:
             return False
@@ -406,6 +407,13 @@ def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
             log.guards.debug("%s: %s, needed by %s", where, guard, guard.line or "the region")
     log.regions.debug("%s\n%s", where, entry.text)
     log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
+
+
+def read_from(source: Source) -> set[Source]:
+    """The source itself or, of an expression, what it is made of."""
+    if not isinstance(source, (Operation, Call)):
+        return set() if isinstance(source, (Held, Literal)) else {source}
+    return {source}.union(*map(read_from, source.bases()))
 
 
 def why_refused(

@@ -8,12 +8,21 @@ only counted, printed or stored never recompiles; `if self.step % 10 == 0` guard
 from __future__ import annotations
 
 import enum
+import math
 import operator
 import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from types import BuiltinMethodType, EllipsisType, FunctionType, MappingProxyType, NoneType, NotImplementedType
+from types import (
+    BuiltinFunctionType,
+    BuiltinMethodType,
+    EllipsisType,
+    FunctionType,
+    MappingProxyType,
+    NoneType,
+    NotImplementedType,
+)
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,6 +68,12 @@ _TRACEABLE = frozenset([str, repr, abs, bool, int, float, len, format, joined, f
 #: those of bytes, which take an integer, too
 _CHECKSUMS = frozenset([zlib.crc32, zlib.adler32])
 #: operators that may be repeated in a guard or an exit: they cannot raise and stay small
+#: operators that may raise for other numbers, or give another type of number: a miss then
+_PARTIAL = frozenset(["/", "//", "%", "**"])
+#: functions that do; those which may take long are not among them
+_OF_NUMBERS = frozenset([int, round, *(f for f in vars(math).values() if type(f) is BuiltinFunctionType)]).difference(
+    [math.factorial, math.comb, math.perm]
+)
 _REPEATABLE = frozenset(["+", "-", "*", "&", "|", "^", "<", "<=", "==", "!=", ">", ">="])
 
 
@@ -171,6 +186,10 @@ class ConstantValue(Value):
         source = expression(self, op, other) or self._divided(ctx, op, other)
         if source is not None:
             return ConstantValue(BINARY[op](self.value, other.value), source)
+        if op in _PARTIAL and _stays_small(op, self, other):
+            found = partial_expression(ctx, BINARY[op], self, other)
+            if found is not None:
+                return found
         left, right = self.as_python(ctx), other.as_python(ctx)
         if _too_big(op, left, right):
             self.refuse("capture takes too long", "huge result of an operator")
@@ -281,6 +300,37 @@ def expression(left: ConstantValue, op: str, right: ConstantValue) -> Source | N
     return source if depth(source) <= MAX_EXPRESSION_DEPTH else None
 
 
+def number_or_miss(function: Callable[..., Any], kind: type, *args: Any) -> Any:
+    """`function(*args)`, which was a number of this type at capture; where it is not, no region fits."""
+    try:
+        result = function(*args)
+    except (ArithmeticError, ValueError) as error:
+        raise LookupError(f"{function} gives no number") from error
+    if type(result) is not kind:
+        raise LookupError(f"{function} gives no {kind}")
+    return result
+
+
+def partial_expression(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> ConstantValue | None:
+    """The expression of a function of numbers that may raise, or give another type of number, for other arguments."""
+    if not any(arg.source for arg in args) or any(type(arg.value) not in (int, float) for arg in args):
+        return None
+    sources = [arg.source or Literal(arg.value) for arg in args]
+    try:
+        result = function(*[arg.value for arg in args])
+    except (ArithmeticError, ValueError):
+        return None
+    if type(result) not in (int, float) or max(map(depth, sources)) >= MAX_EXPRESSION_DEPTH:
+        return None
+    kind = type(result)
+    return ConstantValue(result, Call(ctx.hold(number_or_miss), (ctx.hold(function), ctx.hold(kind), *sources)))
+
+
+def _stays_small(op: str, left: ConstantValue, right: ConstantValue) -> bool:
+    """Powers of integers may take long to compute."""
+    return op != "**" or float in (type(left.value), type(right.value))
+
+
 def _too_big(op: str, left: Any, right: Any) -> bool:
     """Would the result take long to compute, or much room?"""
     if (op == "*" and isinstance(left, (str, bytes))) or isinstance(right, (str, bytes)):
@@ -351,10 +401,13 @@ def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> 
     known = all(arg.source is None for arg in args)
     if not known and _takes_bytes(function, args):
         return ConstantValue(function(*[arg.value for arg in args]), Call(ctx.hold(function), tuple(sources)))
+    if function in _OF_NUMBERS and (found := partial_expression(ctx, function, *args)) is not None:
+        return found
     if known or not simple or function not in _TRACEABLE or (function is int and type(args[0].value) in (float, str)):
         return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
     if function is float and type(args[0].value) in (int, str):  # too big an int, no number at all
-        return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
+        found = partial_expression(ctx, function, *args)
+        return found or call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
     source = Call(ctx.hold(function), tuple(sources))
     if depth(source) > MAX_EXPRESSION_DEPTH:
         return call_pure(ctx, function, *[plain(ctx, arg) for arg in args])
