@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import keyword
 import types
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
+from ..holding import is_immutable_type, type_dict, type_mro
 from ..sources import Attr, Call, Item, Literal, Source
 from .base import Mutable, Raised, Value
 from .constants import constant
@@ -378,8 +380,24 @@ class ObjectAttributes(Mutable):
         return [f"{name!r}: {out.text(value)}" for name, value in slots + own]
 
 
+_dict_only: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _has_dict_only(cls: type) -> bool:
+    """Have its instances a plain dict, and no slots?"""
+    known = _dict_only.get(cls)
+    if known is None:
+        raws = [raw for base in type_mro(cls) if not is_immutable_type(base) for raw in type_dict(base).values()]
+        slots = any(type(raw) is types.MemberDescriptorType for raw in raws)
+        known = _dict_only[cls] = not slots and type(find(cls, "__dict__")) is types.GetSetDescriptorType
+    return known
+
+
 def filled(obj: Any, attributes: dict[str, Any]) -> Any:
     """The object with these attributes in its dict and slots, past anything that its class does at setting one."""
+    if _has_dict_only(type(obj)):
+        object.__getattribute__(obj, "__dict__").update(attributes)
+        return obj
     own = own_dict(obj)
     for name, value in attributes.items():
         raw = find(type(obj), name)
