@@ -49,7 +49,7 @@ def names_caught(decoded: Decoded, target: int) -> list[str] | None:
         return None
     index += 1
     while work_of(decoded, index):
-        clause = decoded.instructions[index : index + 3]
+        clause = [i for i in decoded.instructions[index : index + 4] if i.opname != "TO_BOOL"][:3]
         if [i.opname for i in clause] != ["LOAD_GLOBAL", "CHECK_EXC_MATCH", "POP_JUMP_IF_FALSE"]:
             return None
         names.append(clause[0].arg)

@@ -7,14 +7,14 @@ import types
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..holding import is_immutable_type, type_dict, type_mro
 from ..sources import Attr, Call, Item, Literal, Source
 from .base import Mutable, Raised, Value
-from .constants import constant
+from .constants import ConstantValue, constant
 from .lookup import (
     C_METHODS,
     CMethod,
@@ -26,7 +26,7 @@ from .lookup import (
     is_data_descriptor,
     overrides_reading,
 )
-from .mappings import DictValue
+from .mappings import DictValue, Entry
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -108,7 +108,13 @@ class InstanceDict(DictValue):
             if entry.item is None or entry.fresh:
                 yield f"del {target}.__dict__[{key!r}]"
             if entry.item is not None:
-                yield self.owner.store_text(out, target, key, out.text(entry.item))
+                yield self._store(out, target, key, entry)
+
+    def _store(self, out: ExitWriter, target: str, key: Any, entry: Entry) -> str:
+        text = out.text(entry.item)
+        if entry.fresh or not self.owner.is_watched or not isinstance(out.ctx.real(entry.item), ConstantValue):
+            return self.owner.store_text(out, target, key, text)
+        return f"{out.hold(store_another)}({target}, {key!r}, {text})"
 
 
 class ObjectAttributes(Mutable):
@@ -117,6 +123,8 @@ class ObjectAttributes(Mutable):
     __slots__ = ("attributes", "cls", "object")
 
     has_identity = True
+    #: Stores into its dict are told, even of what is there already: nn.Module.
+    is_watched: ClassVar[bool] = False
 
     def __init__(self, cls: type, obj: Any = None, source: Source | None = None) -> None:
         super().__init__({}, source)
@@ -378,6 +386,13 @@ class ObjectAttributes(Mutable):
         ]
         own = [] if self.attributes is None else [(k, entry.item) for k, entry in self.attributes.content.items()]
         return [f"{name!r}: {out.text(value)}" for name, value in slots + own]
+
+
+def store_another(obj: Any, name: str, value: object) -> None:
+    """Store an attribute plainly, unless it is this very object already."""
+    own: dict[str, Any] = object.__getattribute__(obj, "__dict__")
+    if own.get(name, MISSING) is not value:
+        own[name] = value
 
 
 _dict_only: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()

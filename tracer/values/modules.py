@@ -45,6 +45,7 @@ class ModuleValue(ObjectValue):
     __slots__ = ()
 
     kind = "module"
+    is_watched = True
 
     def fallback_runs_code(self) -> bool:
         return find(self.cls, "__getattr__") is not Module.__getattr__
