@@ -367,6 +367,30 @@ def test_a_model_whose_graph_lacks_a_tensor_that_was_looked_at() -> None:
     assert result(model, x) == result(plain, x)
 
 
+class Stores(torch.nn.Module):
+    """Sets an attribute at each call, mostly to what it is already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(4)])
+        self.shift = 3
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.shift = 0
+        return self.layers(x) + self.shift
+
+
+def test_storing_what_is_there_already_is_no_change() -> None:
+    model = warm(make(Stores), 6)
+    [known] = watched(model)
+    assert known.valid is not None
+    model(torch.ones(2, 4))
+    assert watched(model) == [known] and known.valid is not None
+    model.shift = 5
+    model(torch.ones(2, 4))
+    assert model.shift == 0
+
+
 def test_a_change_while_it_is_begun() -> None:
     """Between the call that begins to watch and the one that confirms."""
     for calls in range(1, 6):
