@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -307,3 +308,12 @@ def test_a_deep_copy_of_an_instance_dict() -> None:
     config = Empty()
     config.size, config.layers = 3, [1]  # type: ignore[attr-defined]
     whole(f, config, X)
+
+
+def test_groups_that_are_read_too_late() -> None:
+    def f(items: Any, x: Any) -> Any:
+        groups = [(key, group) for key, group in itertools.groupby(items)]
+        late = [list(group) for _, group in groups]
+        return x + len(late), late, [key for key, _ in groups]
+
+    whole(f, [1, 1, 2, 3, 3], X)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
-from ..holding import is_immutable_type, type_dict, type_mro
+from ..holding import type_dict, type_mro
 from ..sources import Attr, Call, Item, Literal, Source
 from .base import Mutable, Raised, Value
 from .constants import ConstantValue, constant
@@ -402,7 +402,7 @@ def _has_dict_only(cls: type) -> bool:
     """Have its instances a plain dict, and no slots?"""
     known = _dict_only.get(cls)
     if known is None:
-        raws = [raw for base in type_mro(cls) if not is_immutable_type(base) for raw in type_dict(base).values()]
+        raws = [raw for base in type_mro(cls) for raw in type_dict(base).values()]
         slots = any(type(raw) is types.MemberDescriptorType for raw in raws)
         known = _dict_only[cls] = not slots and type(find(cls, "__dict__")) is types.GetSetDescriptorType
     return known

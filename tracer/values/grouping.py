@@ -52,14 +52,16 @@ class GroupBy(IteratorValue):
         return True
 
     def next(self, ctx: Context) -> Value | None:
+        number = self.content.number + 1
+        ctx.change(self, self.content._replace(number=number))  # earlier groups have ended, even if this is the end
         while self.content.key is None or (
             self.content.target is not None and equal(ctx, self.content.target, self.content.key)
         ):
             if not self.step(ctx):
                 return None
         now = self.content
-        ctx.change(self, now._replace(target=now.key, number=now.number + 1))
-        group = ctx.born(Group(self, now.key, now.number + 1))
+        ctx.change(self, now._replace(target=now.key))
+        group = ctx.born(Group(self, now.key, number))
         return TupleValue([now.key, group])
 
 
