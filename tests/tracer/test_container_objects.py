@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import itertools
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -317,3 +318,19 @@ def test_groups_that_are_read_too_late() -> None:
         return x + len(late), late, [key for key, _ in groups]
 
     whole(f, [1, 1, 2, 3, 3], X)
+
+
+def test_a_list_is_empty_while_it_is_sorted() -> None:
+    def f(items: Any, x: Any) -> Any:
+        items.sort(key=lambda item: (len(items), -item))
+        return items, x + len(items)
+
+    whole(f, [1, 3, 2], X)
+
+
+def test_a_match_and_its_pattern() -> None:
+    def f(pattern: Any, text: Any, x: Any) -> Any:
+        match = pattern.search(text)
+        return x + match.start(), match.re is pattern, match is pattern
+
+    whole(f, re.compile("b+"), "abb", X)

@@ -62,6 +62,9 @@ class RegularValue(Value):
     def reconstruct(self, out: ExitWriter) -> str:
         return out.hold(self.object)
 
+    def is_same(self, ctx: Context, other: Value) -> bool:
+        return isinstance(other, RegularValue) and other.object is self.object
+
 
 class PatternValue(RegularValue):
     """A compiled pattern."""

@@ -170,11 +170,13 @@ class ListValue(SequenceValue, Mutable):
 
     def method_sort(self, ctx: Context, *, key: Value | None = None, reverse: Value | None = None) -> Value:
         before = self.items(ctx)
+        ctx.change(self, ())  # what the keys' code may look at meanwhile
+        empty = self.content
         try:
             items = sorted_values(ctx, before, key, reverse)
         except Raised as raised:  # the items are then left in an order of CPython's choice
             raise GraphBreak("Python raises or warns here", f"sort(): {raised.value}") from None
-        if self.content is not before:
+        if self.content is not empty:
             self.refuse("Python raises or warns here", "change during sort()")
         ctx.change(self, tuple(items))
         return constant(None)
