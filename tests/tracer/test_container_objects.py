@@ -334,3 +334,18 @@ def test_a_match_and_its_pattern() -> None:
         return x + match.start(), match.re is pattern, match is pattern
 
     whole(f, re.compile("b+"), "abb", X)
+
+
+def test_matches_are_other_objects_at_each_call() -> None:
+    def keeps(pattern: Any, text: Any, x: Any, kept: Any) -> Any:
+        match = pattern.search(text)
+        kept.append(match)
+        print(match[0])
+        return x * int(match[1])
+
+    kept: list[Any] = []
+    compiled = compile_with(keeps, backend="eager")
+    pattern = re.compile("a=([0-9])")
+    for n in range(6):
+        assert torch.equal(compiled(pattern, f"a={n}", X, kept), X * n)
+    assert len(set(map(id, kept))) == 6

@@ -9,6 +9,7 @@ from ..guards import Kind
 from ..sources import Source
 from .base import Value, wraps
 from .constants import PYTHON_RESULTS, call_pure, constant, from_python, plain
+from .objects import OpaqueValue
 from .stepping import PositionIterator
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class MatchValue(RegularValue):
     methods = frozenset(["group", "groups", "groupdict", "start", "end", "span", "expand", "__getitem__"])
     attributes = frozenset(["pos", "endpos", "lastindex", "lastgroup", "string", "re", "regs"])
 
+    def reconstruct(self, out: ExitWriter) -> str:
+        self.refuse("object cannot be rebuilt")  # each search gives another object
+
     def getitem(self, ctx: Context, key: Value) -> Value:
         return call_pure(ctx, self.object.__getitem__, plain(ctx, key))
 
@@ -146,9 +150,10 @@ def build_pattern(ctx: Context, obj: re.Pattern[Any], source: Source) -> Value:
 
 @wraps(re.Match)
 def build_match(ctx: Context, obj: re.Match[Any], source: Source) -> Value:
-    ctx.guard(Kind.IS, source, obj)
-    return MatchValue(obj, source)
+    """One from outside is another object each time: nothing but its type is known."""
+    ctx.guard(Kind.TYPE, source, re.Match)
+    return OpaqueValue(obj, source)
 
 
 PYTHON_RESULTS[re.Pattern] = lambda ctx, obj, leaf: PatternValue(obj)
-PYTHON_RESULTS[re.Match] = lambda ctx, obj, leaf: MatchValue(obj)
+PYTHON_RESULTS[re.Match] = lambda ctx, obj, leaf: ctx.born(MatchValue(obj))
