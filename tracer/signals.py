@@ -9,8 +9,10 @@ from typing import Any
 
 def raised_by_signal(error: BaseException) -> bool:
     """Did the handler of a signal raise it (the usual time limit by SIGALRM)? What it interrupted is not to blame."""
-    codes = [code for number in signal.valid_signals() if (code := _code(signal.getsignal(number))) is not None]
     traceback = error.__traceback__
+    if traceback is None or traceback.tb_next is None:
+        return False  # raised where it is caught: a guard that finds something gone, which is usual
+    codes = [code for number in signal.valid_signals() if (code := _code(signal.getsignal(number))) is not None]
     while traceback is not None:
         if any(traceback.tb_frame.f_code is code for code in codes):
             return True
