@@ -166,18 +166,14 @@ def _length(w: Writer, source: Source) -> str:
     known = w.plain_type(source, PLAIN_CONTAINERS, "containers")
     if known is None or known in PLAIN_CONTAINERS or is_immutable_type(known):
         return w.constant(len)
-    return w.constant(getattr(_builtin_base(source, known), "__len__"), "length")  # noqa: B009
+    return w.constant(_builtin_base(source, known).__len__, "length")
 
 
-def _builtin_base(source: Source, cls: type) -> type:
+def _builtin_base(source: Source, cls: type) -> Any:
     for base in (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, bytes):
         if issubclass(cls, base):
             return base
     raise InternalError(f"{source} is a {describe(cls)}: LENGTH and KEYS guards measure builtin containers only")
-
-
-def _iterates(cls: Any) -> Any:
-    return cls.__iter__
 
 
 @_writes(Kind.TRUTHY)
@@ -223,7 +219,7 @@ def _write_keys(w: Writer, source: Source, expected: Any) -> None:
     known = w.plain_type(source, PLAIN_DICTS, "dicts")
     keys = w.text(source)
     if known is not None and known not in PLAIN_DICTS:
-        keys = f"{w.constant(_iterates(_builtin_base(source, known)), 'keys_of')}({keys})"
+        keys = f"{w.constant(_builtin_base(source, known).__iter__, 'keys_of')}({keys})"
         w.add(f"{w.constant(same_keys)}({w.constant(list)}({keys}), {w.constant(expected, 'keys')})")
         return
     if not expected:

@@ -52,20 +52,21 @@ def transformed(
     body: torch.fx.GraphModule, name: str, options: dict[str, Any], args: Sequence[Any], free: Sequence[torch.Tensor]
 ) -> Any:
     """A transform of torch.func of the body, called with these arguments."""
-
-    def function(*arguments: Any) -> Any:
-        tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
-        return body(*tensors, *free)
-
-    return TRANSFORMS[name](function, **options)(*args)
+    return TRANSFORMS[name](_of_structures(body, free), **options)(*args)
 
 
 def jvp(body: torch.fx.GraphModule, primals: Sequence[Any], tangents: Sequence[Any], free: Sequence[Any]) -> Any:
+    return torch.func.jvp(_of_structures(body, free), tuple(primals), tuple(tangents))
+
+
+def _of_structures(body: torch.fx.GraphModule, free: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """The body as a function of the structures that the program gave; it takes their tensors alone."""
+
     def function(*arguments: Any) -> Any:
         tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
         return body(*tensors, *free)
 
-    return torch.func.jvp(function, tuple(primals), tuple(tangents))
+    return function
 
 
 _applied: weakref.WeakKeyDictionary[type, Callable[..., Any]] = weakref.WeakKeyDictionary()

@@ -19,7 +19,7 @@ from ..guards import MISSING, Kind
 from ..sources import Call, Item, Source
 from .attributes import GENERIC_ATTRIBUTES, filled
 from .base import Value, wraps
-from .builtin_methods import BuiltinMethod
+from .builtin_methods import VERBS, BuiltinMethod
 from .builtin_registry import builtin_class_method, call_builtin
 from .constants import call_pure, constant, plain
 from .container_parts import PARTS, ListPart, TuplePart, builtin_part, refilled
@@ -281,17 +281,8 @@ def _repr(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[s
     return call_pure(ctx, repr, items)
 
 
-@_method("__reversed__")
-def _reversed(self: ContainerObject, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return call_builtin(ctx, reversed, [self.part])
-
-
 def _part(value: Value) -> Value:
     return value.builtin_part()
-
-
-def _nothing(result: None) -> Value:
-    return constant(None)
 
 
 def _answer(self: ContainerObject, result: Value | None) -> Value:
@@ -301,9 +292,9 @@ def _answer(self: ContainerObject, result: Value | None) -> Value:
     return self if result is self.part else result
 
 
-def _contains(self: ContainerObject, ctx: Context, item: Value) -> Value:
-    found = self.part.contains(ctx, item)
-    return constant(found) if isinstance(found, bool) else found
+def _of_part(name: str) -> Callable[..., Value]:
+    """The method of the builtin container."""
+    return lambda self, ctx, *args: VERBS[name](self.part, ctx, *args)
 
 
 def _operator(sign: str, *, inplace: bool = False) -> Callable[..., Value]:
@@ -329,12 +320,7 @@ def _compares(sign: str) -> Callable[..., Value]:
 
 #: special methods that mean one verb of the part
 _VERBS: dict[str, Callable[..., Value]] = {
-    "__len__": lambda self, ctx: self.part.length(ctx),
-    "__contains__": _contains,
-    "__iter__": lambda self, ctx: self.part.iterate(ctx),
-    "__getitem__": lambda self, ctx, key: self.part.getitem(ctx, key),
-    "__setitem__": lambda self, ctx, key, item: _nothing(self.part.setitem(ctx, key, item)),
-    "__delitem__": lambda self, ctx, key: _nothing(self.part.delitem(ctx, key)),
+    **{name: _of_part(name) for name in VERBS},
     "__hash__": lambda self, ctx: call_builtin(ctx, hash, [self.part]),
     "__add__": _operator("+"), "__iadd__": _operator("+", inplace=True),
     "__mul__": _operator("*"), "__imul__": _operator("*", inplace=True), "__rmul__": _reflected("*"),
