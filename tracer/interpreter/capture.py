@@ -17,7 +17,7 @@ import torch
 
 from rewriter.decode import Decoded
 from rewriter.handlers import catching_handler
-from rewriter.layouts import context_of, landable, landing_layout
+from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
 from ..errors import CannotUndo, CaptureAnew, GraphBreak, OperatorFailed, forget_frames
@@ -358,7 +358,8 @@ class Attempt:
         out = ExitWriter(ctx)
         for source in ctx.read_anyway:
             out.fetch(source)
-        values = self._landing_values(out, mark.index)
+        layout = self._landing(mark.index)
+        values = self._landing_values(out, layout)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         outputs = list(out.outputs.values())
         can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
@@ -381,17 +382,16 @@ class Attempt:
             outputs=tuple(name for _, name in outputs),
             setup=tuple(out.setup),
             effects=tuple(effects),
-            exit=Exit(mark.index, values, self._landing(mark.index).locals, self._is_full(mark.index)),
+            exit=Exit(mark.index, values, layout.locals, layout.index < 0),
             constants=out.constants,
             graph_break=graph_break,
             can_retry=not graph.mutates_inputs and not graph.uses_rng,
             inlined=tuple(ctx.inlined),
         )
 
-    def _landing_values(self, out: ExitWriter, index: int) -> tuple[str, ...]:
-        layout, full = self._landing(index), self._is_full(index)
-        texts = []
-        live = self.decoded.live_at(index)
+    def _landing_values(self, out: ExitWriter, layout: LandingLayout) -> tuple[str, ...]:
+        texts, full = [], layout.index < 0
+        live = self.decoded.live_at(place_of(layout.index))
         for name in layout.locals:
             value = self.frame.locals.get(name)
             if value is not None and name not in live and not (full and self._may_be_kept(value)):
