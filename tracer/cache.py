@@ -28,6 +28,7 @@ from .config import Options
 from .emit import Compiled
 from .errors import GraphBreak, UserLine
 from .graph.capture import Capture, Exit
+from .graph.shapes import History
 from .originals import original_code, remember
 
 #: Serves a call that a slot makes: its entry, the slot itself, the arguments.
@@ -98,6 +99,7 @@ class EntryState:
     another slot, for the next graft: frames that run an older graft keep theirs.
     wide: its slot in the graft that has landings everywhere (`Scouting`), while some frame may run that.
     direct: there is one landing, a return, and the slot answers with what is returned.
+    history: what captures have seen of the sizes of tensors.
     changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     passed_by: where those captures did not get, since branches were taken the other way.
@@ -119,6 +121,7 @@ class EntryState:
         self.text = ""
         self.regions: list[Region] = []
         self.changed: frozenset[str] = frozenset()
+        self.history = History()
         self.reached = 0
         self.barren = 0
         self.passed_by: set[int] = set()

@@ -7,6 +7,7 @@ original bytecode runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .breaks import hint_for
 
@@ -83,6 +84,14 @@ class InternalError(TorchgraftError):
 
 class CaptureAnew(TorchgraftError):
     """Something was learnt that this attempt should have known from the start: the capture begins anew, knowing it."""
+
+
+class MustBeStatic(TorchgraftError):
+    """The sizes of this real tensor cannot be symbols, for what the graph does with it."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("sizes cannot be symbols")
+        self.tensor = tensor
 
 
 class CannotUndo(TorchgraftError):

@@ -20,7 +20,7 @@ from .guard_sources import Numbers, weakened
 from .guard_values import describe, has_value, key_of, same_value, value_key
 from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import Overlap, TensorFacts
-from .sources import Literal, Source
+from .sources import Formula, Literal, Source
 
 
 class Missing:
@@ -115,6 +115,8 @@ class Kind(enum.Enum):
     CODE = Row("code", id, hold, single=True, before_fetch=True)
     # a GlobalState; None takes the one of this moment
     STATE = Row("global state", _itself, _itself, single=True, has_source=False)
+    # None: a relation of sizes and numbers that are symbols; the source is the relation
+    SHAPE = Row("holds", _itself, _itself, single=True)
     # the bool that this source was
     EXPRESSION = Row("expression", _itself, _itself, single=True)
 
@@ -149,6 +151,9 @@ class Guard:
             return f"{self.source}: {self.kind.value}"
         if self.kind is Kind.EXPRESSION:
             return f"{self.source}: is {self.expected}"
+        if self.kind is Kind.SHAPE:
+            text = str(self.source)
+            return text[1:-1] if isinstance(self.source, Formula) else text
         return f"{self.source}: {self.kind.value} {describe(self.expected)}"
 
 
@@ -274,10 +279,11 @@ class GuardSet:
         del self._guards[mark:]
         self._known = {key: at for key, at in self._known.items() if at < mark}
 
-    def freeze(self, *, leaves: bool = True) -> tuple[Guard, ...]:
+    def freeze(self, *, leaves: bool = True, layouts: Mapping[int, Any] | None = None) -> tuple[Guard, ...]:
         """The guards that are needed, in order; nothing that they hold keeps a model alive.
 
         leaves: it matters whether a tensor that requires grad is a leaf or was computed.
+        layouts: by the identity of a tensor, sizes and strides of those that have symbols among them.
         """
         strong: dict[int, list[Guard]] = {}
         for guard in self._guards:
@@ -290,13 +296,13 @@ class GuardSet:
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
-                facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves)
+                facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves, layout=(layouts or {}).get(id(tensor)))
 
         def freeze(guard: Guard) -> Guard:
             if guard.kind is Kind.TENSOR:
                 expected: object = facts[id(guard.expected)]
             elif guard.kind is Kind.NO_OVERLAP:
-                expected = self._overlap(guard.expected, tensors)
+                expected = self._overlap(guard.expected, tensors, layouts or {})
             else:
                 expected = guard.kind.row.freeze(guard.expected)
             return Guard(guard.kind, self._weak[self._number(guard.source)], expected, guard.line)
@@ -304,7 +310,7 @@ class GuardSet:
         return tuple(map(freeze, needed))
 
     def _overlap(
-        self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor]
+        self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor], layouts: Mapping[int, Any]
     ) -> tuple[tuple[Source, ...], Overlap]:
         """The sources of different tensors among these, and how the tensors overlap."""
         different: dict[int, Source] = {}
@@ -313,7 +319,8 @@ class GuardSet:
                 raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
             different.setdefault(id(tensors[self._number(source)]), source)
         kept = tuple(map(weakened, different.values()))
-        return kept, Overlap.of([tensors[self._number(source)] for source in different.values()])
+        others = [tensors[self._number(source)] for source in different.values()]
+        return kept, Overlap.of(others, measured=any(id(tensor) in layouts for tensor in others))
 
 
 def _swallows(strong: Guard, weak: Guard) -> bool:

@@ -374,7 +374,10 @@ class Attempt:
         self._alias_guards(graph)
         return Capture(
             entry=self.request.layout.index,
-            guards=ctx.guards.freeze(leaves=bool(graph.mutates_inputs) or ctx.asked_leaf),
+            guards=ctx.guards.freeze(
+                leaves=bool(graph.mutates_inputs) or ctx.asked_leaf, layouts=ctx.graph.shapes.layouts
+            ),
+            shapes=ctx.graph.shapes if ctx.graph.shapes.used else None,
             fetches=tuple((name, source) for source, name in out.fetches.items()),
             graph=None if empty else graph,
             spares=empty and recorded > 0,
@@ -452,7 +455,7 @@ class Attempt:
         ctx = self.ctx
         if graph.mutates_inputs:
             examples = zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True)
-            given = {source: tensor for source, tensor in examples if source not in ctx.number_inputs}
+            given = {s: t for s, t in examples if isinstance(t, torch.Tensor) and s not in ctx.number_inputs}
             ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, given)
         if graph.operators or ctx.asked_state or ctx.relies_on_no_grad:
             whole = graph.records_autograd or ctx.asked_state

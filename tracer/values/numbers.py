@@ -34,6 +34,8 @@ def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
 
 def as_operand(tensor: TensorValue, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
     """The graph's input for a number next to a tensor, None if it is to be a constant of the graph."""
+    if number.symbol is not None:
+        return None  # the graph has it anyway
     source = number.source
     if source is None or type(number.value) not in (int, float) or op not in ARITHMETIC | COMPARISONS:
         return None
