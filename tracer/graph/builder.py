@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..errors import CannotUndo, GraphBreak, InternalError
+from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError
 from ..signals import raised_by_signal
 from ..torch_private import FakeTensor, lazy_graph_module, new_shape_env, shape_env_state
 from . import finishing
@@ -25,7 +25,7 @@ from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
 from .finishing import storage_of
 from .fx_capture import EndState, Examples, FxCapture, GraphTensor
-from .inputs import FakeMaker
+from .inputs import FakeMaker, refuse_input
 from .refused import refuse
 from .state import ENTER, GRAD_MODE, Entered, State
 
@@ -77,6 +77,10 @@ class GraphBuilder:
         self._written: dict[int, None] = {}
         self._constants: list[int] = []
         self._irrevocable = 0
+        #: storages of fakes that got another shape or history than their real tensors have
+        self._changed: set[int] = set()
+        #: the fakes of inputs to come, by the identity of the real tensor, which the caller keeps alive
+        self._expected: dict[int, FakeTensor] = {}
         self._grad_was_on = False
         #: entered around each call: what the real call will be within
         self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -88,7 +92,7 @@ class GraphBuilder:
         """A placeholder for a real tensor. The caller adds the same tensor only once."""
         if not static:
             raise InternalError(f"{source_text}: dynamic shapes are not captured yet")
-        fake = self._fakes.fake(tensor)
+        fake = self._fake_input(tensor)
         if id(fake) in self._tensors:
             raise InternalError(f"{source_text} is an input of the graph already")
         point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
@@ -99,6 +103,23 @@ class GraphBuilder:
         self.examples.append(tensor)
         self.inputs.append(result := self._know(node, fake))
         return result
+
+    def expect_input(self, tensor: torch.Tensor) -> None:
+        """It becomes an input behind a call that changes what shares its memory: its fake must see that call."""
+        self._expected[id(tensor)] = self._fakes.fake(tensor)
+
+    def _fake_input(self, tensor: torch.Tensor) -> FakeTensor:
+        """Raises InputComesLate where its fake would be made from one that is not what the real tensor is any more."""
+        expected = self._expected.get(id(tensor))
+        if expected is not None:
+            return expected
+        if self._changed:
+            refuse_input(tensor)
+            storage = storage_of(tensor)
+            for real, known in zip(self.examples, self.inputs, strict=True):
+                if storage_of(real) == storage and storage_of(known.fake) in self._changed:
+                    raise InputComesLate(tensor)
+        return self._fakes.fake(tensor)
 
     def real_of(self, tensor: GraphTensor) -> torch.Tensor:
         """The real tensor that an input stands for."""
@@ -237,7 +258,10 @@ class GraphBuilder:
             wrote = True
             self._written[storage] = None
             # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
-            if constant or metadata(tensor) != before:
+            if metadata(tensor) != before:
+                self._changed.add(storage)
+                self._irrevocable += 1
+            elif constant:
                 self._irrevocable += 1
         return wrote
 
