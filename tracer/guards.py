@@ -205,6 +205,9 @@ def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
     return all(map(is_immutable_type, type_mro(cls)))
 
 
+Line = UserLine | Callable[[], UserLine | None] | None
+
+
 class GuardSet:
     """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
@@ -224,8 +227,8 @@ class GuardSet:
     def __iter__(self) -> Iterator[Guard]:
         return iter(self._guards)
 
-    def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
-        """InternalError for a guard that contradicts an earlier one."""
+    def add(self, kind: Kind, source: Source, expected: Any = None, line: Line = None) -> None:
+        """InternalError for a guard that contradicts an earlier one. The line is only asked for if the guard is new."""
         if not kind.row.has_source:
             source = NOWHERE
         number = self._number(source)
@@ -233,10 +236,8 @@ class GuardSet:
             if (kind, number) in self._known:
                 return
             expected = expected or GlobalState()
-        if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
-            return
         seen = kind.row.key(expected)
-        if (kind, number, seen) in self._known:
+        if (kind, number, seen) in self._known or (kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected)):
             return
         only = self._only(kind, number, expected)
         at = self._contradicting(kind, number, expected, only, seen)
@@ -245,7 +246,7 @@ class GuardSet:
         self._known[kind, number, seen] = len(self._guards)
         if only is not None:
             self._known[only] = len(self._guards)
-        self._guards.append(Guard(kind, source, expected, line))
+        self._guards.append(Guard(kind, source, expected, line() if callable(line) else line))
 
     @staticmethod
     def _only(kind: Kind, number: int, expected: Any) -> Hashable:
