@@ -94,6 +94,14 @@ class MustBeStatic(TorchgraftError):
         self.tensor = tensor
 
 
+class InputComesLate(CaptureAnew):
+    """A tensor became an input whose memory another input shares, which by then had another shape or history."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("its fake must be made before anything is recorded")
+        self.tensor = tensor
+
+
 class CannotUndo(TorchgraftError):
     """A mark cannot take back what was done since: the capture must begin anew with a break noted."""
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,8 +25,7 @@ _TOGETHER = 24
 _AS_TUPLE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """One operand of the `and` at the head of a region, and the guards that it checks."""
 
     text: str

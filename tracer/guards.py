@@ -8,6 +8,7 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import torch
 
 from .errors import InternalError, UserLine
 from .global_state import GlobalState
-from .guard_sources import Numbers, weakened
+from .guard_sources import Numbers, Weakened, weakened
 from .guard_values import describe, has_value, key_of, same_value, value_key
 from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import Overlap, TensorFacts
@@ -78,6 +79,8 @@ class Kind(enum.Enum):
         kind = object.__new__(cls)
         kind._value_, kind.row = row.words, row
         return kind
+
+    __hash__ = object.__hash__  # Enum's own is a Python function, and kinds are parts of many keys
 
     # the class: type(x) is this
     TYPE = Row("type", id, hold, single=True, before_fetch=True)
@@ -207,6 +210,9 @@ def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
     return all(map(is_immutable_type, type_mro(cls)))
 
 
+Line = UserLine | Callable[[], UserLine | None] | None
+
+
 class GuardSet:
     """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
@@ -226,8 +232,8 @@ class GuardSet:
     def __iter__(self) -> Iterator[Guard]:
         return iter(self._guards)
 
-    def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
-        """InternalError for a guard that contradicts an earlier one."""
+    def add(self, kind: Kind, source: Source, expected: Any = None, line: Line = None) -> None:
+        """InternalError for a guard that contradicts an earlier one. The line is only asked for if the guard is new."""
         if not kind.row.has_source:
             source = NOWHERE
         number = self._number(source)
@@ -235,10 +241,8 @@ class GuardSet:
             if (kind, number) in self._known:
                 return
             expected = expected or GlobalState()
-        if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
-            return
         seen = kind.row.key(expected)
-        if (kind, number, seen) in self._known:
+        if (kind, number, seen) in self._known or (kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected)):
             return
         only = self._only(kind, number, expected)
         at = self._contradicting(kind, number, expected, only, seen)
@@ -247,7 +251,7 @@ class GuardSet:
         self._known[kind, number, seen] = len(self._guards)
         if only is not None:
             self._known[only] = len(self._guards)
-        self._guards.append(Guard(kind, source, expected, line))
+        self._guards.append(Guard(kind, source, expected, line() if callable(line) else line))
 
     @staticmethod
     def _only(kind: Kind, number: int, expected: Any) -> Hashable:
@@ -285,29 +289,36 @@ class GuardSet:
         leaves: it matters whether a tensor that requires grad is a leaf or was computed.
         layouts: by the identity of a tensor, sizes and strides of those that have symbols among them.
         """
-        strong: dict[int, list[Guard]] = {}
-        for guard in self._guards:
-            if guard.kind in _IMPLIES:
-                strong.setdefault(self._number(guard.source), []).append(guard)
-        needed = [g for g in self._guards if not any(_swallows(s, g) for s in strong.get(self._number(g.source), ()))]
-        tensors = {self._number(g.source): g.expected for g in needed if g.kind is Kind.TENSOR}
-        for guard in needed:
-            self._weak.setdefault(self._number(guard.source), weakened(guard.source))
+        needed = self._needed()
+        tensors = {number: guard.expected for number, guard in needed if guard.kind is Kind.TENSOR}
+        known: Weakened = {}
+        for number, guard in needed:
+            if number not in self._weak:
+                self._weak[number] = weakened(guard.source, known)
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
                 facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves, layout=(layouts or {}).get(id(tensor)))
 
-        def freeze(guard: Guard) -> Guard:
+        def freeze(number: int, guard: Guard) -> Guard:
             if guard.kind is Kind.TENSOR:
                 expected: object = facts[id(guard.expected)]
             elif guard.kind is Kind.NO_OVERLAP:
                 expected = self._overlap(guard.expected, tensors, layouts or {})
             else:
                 expected = guard.kind.row.freeze(guard.expected)
-            return Guard(guard.kind, self._weak[self._number(guard.source)], expected, guard.line)
+            return Guard(guard.kind, self._weak[number], expected, guard.line)
 
-        return tuple(map(freeze, needed))
+        return tuple(itertools.starmap(freeze, needed))
+
+    def _needed(self) -> list[tuple[int, Guard]]:
+        """The guards which no other one makes needless, each with the number of its source."""
+        numbered = [(self._number(guard.source), guard) for guard in self._guards]
+        strong: dict[int, list[Guard]] = {}
+        for number, guard in numbered:
+            if guard.kind in _IMPLIES:
+                strong.setdefault(number, []).append(guard)
+        return [(n, guard) for n, guard in numbered if not any(_swallows(s, guard) for s in strong.get(n, ()))]
 
     def _overlap(
         self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor], layouts: Mapping[int, Any]

@@ -12,7 +12,7 @@ import functools
 import importlib
 import logging
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,7 @@ __all__ = [
     "compiling",
     "cpp_compiler_command",
     "enable_python_dispatcher",
+    "empty_fake",
     "enter_autocast",
     "enter_inference_mode",
     "exit_autocast",
@@ -199,6 +200,11 @@ def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor, layout: tuple[Any, An
     if tensor.requires_grad and tensor.is_leaf and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
         fake.grad_dtype = tensor.grad_dtype
     return fake
+
+
+def empty_fake(mode: FakeTensorMode, shape: Sequence[int], like: FakeTensor) -> FakeTensor:
+    """A new contiguous fake of another's dtype and device."""
+    return FakeTensor(mode, torch.empty(shape, dtype=like.dtype, device="meta"), like.fake_device)
 
 
 def remember_fake(mode: FakeTensorMode, tensor: torch.Tensor, fake: FakeTensor) -> None:

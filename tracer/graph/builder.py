@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..errors import CannotUndo, GraphBreak, InternalError, MustBeStatic
+from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, MustBeStatic
 from ..signals import raised_by_signal
 from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
 from . import finishing
@@ -25,7 +25,7 @@ from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
 from .finishing import storage_of
 from .fx_capture import EndState, Examples, FxCapture, GraphInput, GraphNumber, GraphTensor
-from .inputs import FakeMaker
+from .inputs import FakeMaker, refuse_input
 from .refused import refuse
 from .shapes import Layout, Shapes
 from .sizes import SizeNodes
@@ -81,6 +81,10 @@ class GraphBuilder:
         self._written: dict[int, None] = {}
         self._constants: list[int] = []
         self._irrevocable = 0
+        #: storages of fakes that got another shape or history than their real tensors have
+        self._changed: set[int] = set()
+        #: the fakes of inputs to come, by the identity of the real tensor, which the caller keeps alive
+        self._expected: dict[int, FakeTensor] = {}
         self._grad_was_on = False
         #: entered around each call: what the real call will be within
         self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -93,7 +97,7 @@ class GraphBuilder:
 
         layout: its sizes and strides, if some of them are symbols.  Raises MustBeStatic where memory is shared then.
         """
-        fake = self._fakes.fake(tensor, layout)
+        fake = self._fake_input(tensor, layout)
         if id(fake) in self._tensors:
             raise InternalError(f"{source_text} is an input of the graph already")
         node = self._placeholder(source_text)
@@ -119,6 +123,27 @@ class GraphBuilder:
         node.target = node.name  # the parameter: two sources may give one identifier
         self._nodes.append(node)
         return node
+
+    def expect_input(self, tensor: torch.Tensor) -> None:
+        """It becomes an input behind a call that changes what shares its memory: its fake must see that call."""
+        self._expected[id(tensor)] = self._fakes.fake(tensor)
+
+    def _fake_input(self, tensor: torch.Tensor, layout: Layout | None) -> FakeTensor:
+        """Raises InputComesLate where its fake would be made from one that is not what the real tensor is any more."""
+        expected = self._expected.get(id(tensor))
+        if expected is not None:
+            if layout is not None:
+                raise MustBeStatic(tensor)
+            return expected
+        if self._changed:
+            refuse_input(tensor)
+            storage = storage_of(tensor)
+            for real, known in zip(self.examples, self.inputs, strict=True):
+                if not isinstance(real, torch.Tensor) or not isinstance(known, GraphTensor):
+                    continue
+                if storage_of(real) == storage and storage_of(known.fake) in self._changed:
+                    raise InputComesLate(tensor)
+        return self._fakes.fake(tensor, layout)
 
     def real_of(self, tensor: GraphTensor) -> torch.Tensor:
         """The real tensor that an input stands for."""
@@ -265,7 +290,10 @@ class GraphBuilder:
                 raise MustBeStatic(self._fakes.views[storage])
             self._written[storage] = None
             # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
-            if constant or metadata(tensor) != before:
+            if metadata(tensor) != before:
+                self._changed.add(storage)
+                self._irrevocable += 1
+            elif constant:
                 self._irrevocable += 1
         return wrote
 

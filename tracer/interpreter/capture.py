@@ -20,7 +20,7 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, OperatorFailed, forget_frames
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -76,13 +76,18 @@ def capture(request: Request) -> Capture:
 def _capture(request: Request, state: GlobalState) -> Capture:
     breaks: dict[int, GraphBreak] = {}
     real_loops: set[int] = set()
+    expected: list[torch.Tensor] = []
     for _ in range(MAX_ATTEMPTS):
         attempt = Attempt(request, breaks, real_loops, state)
         try:
+            for tensor in expected:
+                attempt.ctx.graph.expect_input(tensor)
             return replace(attempt.run(), passed_by=tuple(attempt.passed_by))
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except InputComesLate as late:
+            expected.append(late.tensor)
         except CaptureAnew:
             continue
         except RunLoop as run_loop:

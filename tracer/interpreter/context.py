@@ -188,13 +188,13 @@ class Context:
 
     def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
         """A guard on a held object that itself changes (a module's dict)."""
-        self.guards.add(kind, source, expected, self.here())
+        self.guards.add(kind, source, expected, self.here)
 
     def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
         """Ask that this still holds at run time. What has no source needs no guard, what is held only as an alias."""
         held = source.__class__ is Held and (kind is not Kind.ALIAS or expected.__class__ is Held)
         if source is not None and not held:
-            self.guards.add(kind, source, expected, self.here())
+            self.guards.add(kind, source, expected, self.here)
 
     # tensors --------------------------------------------------------------------------------------------------------
     def tensor(self, graph_tensor: GraphTensor, make: Callable[[GraphTensor], Value]) -> Value:
