@@ -1,4 +1,4 @@
-"""The programs of the table in examples/benchmarks/dynamic.py do what plain Python does, whatever changes; the stress."""
+"""The programs of the table in examples/benchmarks/dynamic.py do what plain Python does; the stress by random sizes."""
 
 from __future__ import annotations
 

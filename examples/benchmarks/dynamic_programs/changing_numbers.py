@@ -111,7 +111,7 @@ def counts_in_a_dict() -> Any:
     return count
 
 
-@program("a step given as an argument", lambda k: (torch.randn(8), k), fewer=True)
+@program("a step given as an argument", lambda k: (torch.randn(8), k))
 def step_argument(x: Tensor, step: int) -> tuple[Tensor, int]:
     return x * min(1.0, (step + 1) / 6), step + 1
 
