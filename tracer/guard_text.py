@@ -95,6 +95,21 @@ def explain_failure(
 
     None where all hold, or where it can't be said; never raises.
     """
+    failures = explain_failures(guards, arguments, namespace, original_code)
+    return failures[0] if failures else None
+
+
+def explain_failures(
+    guards: Sequence[Guard],
+    arguments: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
+) -> list[tuple[Guard, str]]:
+    """The guards that do not hold, each with what is there now. Behind one that is no number's nothing is looked at.
+
+    What comes behind a guard is fetched from what it made sure of; nothing is fetched from a number.
+    """
+    found: list[tuple[Guard, str]] = []
     try:
         constants = Constants()
         taken = {*arguments, *namespace}
@@ -103,10 +118,17 @@ def explain_failure(
         for condition in written.conditions:
             reason = _why_false(condition, scope)
             if reason is not None:
-                return reason
+                found.append(reason)
+                if not is_of_number(reason[0]):
+                    break
     except Exception:
         log.guards.debug("could not say which guard failed", exc_info=True)
-    return None
+    return found
+
+
+def is_of_number(guard: Guard) -> bool:
+    """Does it compare an int or float?"""
+    return guard.kind is Kind.EQUALS and type(guard.expected) in (int, float)
 
 
 def _why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:

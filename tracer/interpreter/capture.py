@@ -77,12 +77,15 @@ def _capture(request: Request, state: GlobalState) -> Capture:
     breaks: dict[int, GraphBreak] = {}
     real_loops: set[int] = set()
     expected: list[torch.Tensor] = []
+    counters: set[str] = set()
     for _ in range(MAX_ATTEMPTS):
-        attempt = Attempt(request, breaks, real_loops, state)
+        attempt = Attempt(request, breaks, real_loops, state, counters)
         try:
             for tensor in expected:
                 attempt.ctx.graph.expect_input(tensor)
-            return replace(attempt.run(), passed_by=tuple(attempt.passed_by))
+            captured = attempt.run()
+            if not attempt.ctx.took_counter_for_constant():
+                return replace(captured, passed_by=tuple(attempt.passed_by))
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
@@ -122,13 +125,18 @@ class Attempt:
     """One try at a capture."""
 
     def __init__(
-        self, request: Request, breaks: dict[int, GraphBreak], real_loops: set[int], state: GlobalState
+        self,
+        request: Request,
+        breaks: dict[int, GraphBreak],
+        real_loops: set[int],
+        state: GlobalState,
+        counters: set[str],
     ) -> None:
         self.request = request
         self.loops = Loops(request.decoded, request.layout.index, real_loops, request.unroll_limit)
         self.state = state
         self.breaks = breaks
-        self.ctx = Context(request, inlining.call, inlining.resume)
+        self.ctx = Context(request, inlining.call, inlining.resume, counters)
         self.frame = self._root_frame()
         self.decoded = request.decoded
         self.landable = landable(self.decoded)

@@ -19,7 +19,7 @@ from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
 from ..graph.shapes import Layout
 from ..guards import GuardSet, Kind
-from ..sources import Attr, Held, Source
+from ..sources import Attr, Global, Held, Item, Source, read_from
 from ..values.base import Lazy, Mutable, Raised, Value, build
 from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
@@ -42,11 +42,27 @@ _LONG_LIVED = (type, ModuleType, BuiltinFunctionType, NoneType, bool, int, float
 Mark = tuple[int, Any, Any]
 
 
+def _is_read_under(source: Source, where: object) -> bool:
+    """Is it an attribute, global, item or cell of this name or key?"""
+    if isinstance(source, (Attr, Global)):
+        return source.name == where
+    return isinstance(source, Item) and source.key == where
+
+
 class Context:
     """The state of one capture."""
 
-    def __init__(self, request: Request, run_inline: Callable[..., Value], resume: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        run_inline: Callable[..., Value],
+        resume: Callable[..., Any],
+        counters: set[str] | None = None,
+    ) -> None:
         self.request = request
+        #: texts of the sources of numbers that the program sets anew from what they were (`self.step += 1`)
+        self.counters: set[str] = set() if counters is None else counters
+        self._counters_before = frozenset(self.counters)
         self._resume = resume
         self.graph = GraphBuilder()
         self.guards = GuardSet()
@@ -147,7 +163,22 @@ class Context:
             return self.request.dynamic
         if self.graph.shapes.stands_for(source):
             return True
-        return str(source) in self.request.changing or any(map(self.changes, source.bases()))
+        text = str(source)
+        if text in self.request.changing or text in self.counters:
+            return True
+        return any(map(self.changes, source.bases()))
+
+    def stores(self, where: object, value: Value) -> None:
+        """A value is stored under a name or key: if it is computed from the number that was there, that one changes."""
+        if isinstance(value, ConstantValue) and type(value.value) in (int, float) and value.source is not None:
+            self.counters.update(str(read) for read in read_from(value.source) if _is_read_under(read, where))
+
+    def took_counter_for_constant(self) -> bool:
+        """Does the region compare a number which, as was seen too late, is another one at the next call?"""
+        new = self.counters - self._counters_before
+        return bool(new) and any(
+            guard.kind is Kind.EQUALS and not new.isdisjoint(map(str, read_from(guard.source))) for guard in self.guards
+        )
 
     # sizes that are symbols -----------------------------------------------------------------------------------------
     def layout(self, tensor: torch.Tensor, source: Source) -> Layout | None:

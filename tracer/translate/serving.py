@@ -21,12 +21,12 @@ from ..cache import BreakRecord, CodeState, Counters, EntryState, Region, Regist
 from ..config import Settings
 from ..errors import BackendFailed, GraphBreak, InternalError, OperatorFailed, UserLine
 from ..graph.capture import Capture, Request
-from ..guard_text import explain_failure
-from ..guards import Guard, Kind
+from ..guard_text import explain_failures, is_of_number
+from ..guards import Guard
 from ..interpreter.capture import capture
 from ..originals import original_code
 from ..signals import raised_by_signal
-from ..sources import Call, Held, Literal, Operation, Source
+from ..sources import read_from
 from .grafting import Grafter
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
@@ -256,8 +256,8 @@ class Translator:
         reason = "no region"
         if entry.regions:
             self.counters.add("guard_failures")
-            guard, reason = why_refused(state, entry, entry.regions[0], arguments)
-            if guard is not None and guard.kind is Kind.EQUALS and type(guard.expected) in (int, float):
+            failed, reason = why_refused(state, entry, entry.regions[0], arguments)
+            for guard in filter(is_of_number, failed):
                 entry.changed |= {str(source) for source in read_from(guard.source)}
             log.recompiles.debug("%s (%s:%s): %s", state.name, state.filename, entry.line, reason)
         if len(entry.regions) < settings.recompile_limit and count < settings.accumulated_recompile_limit:
@@ -409,23 +409,17 @@ def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
     log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
 
 
-def read_from(source: Source) -> set[Source]:
-    """The source itself or, of an expression, what it is made of."""
-    if not isinstance(source, (Operation, Call)):
-        return set() if isinstance(source, (Held, Literal)) else {source}
-    return {source}.union(*map(read_from, source.bases()))
-
-
 def why_refused(
     state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]
-) -> tuple[Guard | None, str]:
-    """Which guard of a region doesn't hold, what it wants and what it finds, and the user's line that needs it."""
+) -> tuple[list[Guard], str]:
+    """The guards of a region that don't hold; of the first what it wants, what it finds, the line that needs it."""
     named = dict(zip(entry.layout.parameters, arguments, strict=True))
-    reason = explain_failure(region.capture.guards, named, state.globals, original_code)
-    if reason is None:
-        return None, "unknown (what it looks at has changed again)"
-    guard, seen = reason
-    return guard, f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
+    failures = explain_failures(region.capture.guards, named, state.globals, original_code)
+    if not failures:
+        return [], "unknown (what it looks at has changed again)"
+    guard, seen = failures[0]
+    reason = f"{guard}, now {seen}" + ("" if guard.line is None else f", needed by {guard.line}")
+    return [guard for guard, _ in failures], reason
 
 
 def _finds_something_gone(error: Exception) -> bool:

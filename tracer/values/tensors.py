@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator as op
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -234,6 +235,11 @@ class TensorMethod(Value):
         return f"{out.text(self.tensor)}.{self.name}"
 
 
+#: number_arguments.py registers here: by an operator's function, or a method's name, what makes its call with numbers
+#: that change; gives None where they are to be constants
+WITH_NUMBERS: dict[Any, Callable[[Context, Any, list[Value], dict[str, Value], bool], Value | None]] = {}
+
+
 def to_graph(ctx: Context, value: Value) -> Any:
     """The argument that the graph records for a value: a GraphTensor, a Python constant, or a structure of such."""
     value = ctx.real(value)
@@ -261,6 +267,8 @@ def call_graph(
     ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], *, method: bool = False
 ) -> Value:
     """Record a call of an operator and give its result."""
+    if target in WITH_NUMBERS and (found := WITH_NUMBERS[target](ctx, target, args, kwargs, method)) is not None:
+        return found
     arguments = tuple([to_graph(ctx, a) for a in args])
     named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
     try:
