@@ -101,7 +101,7 @@ def explain_failure(
         written = write_guards(guards, constants, taken=taken, original_code=original_code, native=False)
         scope = {**namespace, **arguments, **constants.values}
         for condition in written.conditions:
-            reason = _why_false(condition, scope)
+            reason = why_false(condition, scope)
             if reason is not None:
                 return reason
     except Exception:
@@ -109,20 +109,20 @@ def explain_failure(
     return None
 
 
-def _why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
+def why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
     try:
         if eval(condition.text, scope):
             return None
     except Exception as error:
         return condition.guards[0], f"{type(error).__name__}: {error}"
     for guard in condition.guards:
-        seen = _seen(guard, scope)
+        seen = seen_now(guard, scope)
         if seen is not None:
             return guard, seen
     return condition.guards[0], "something else"
 
 
-def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
+def seen_now(guard: Guard, scope: dict[str, Any]) -> str | None:
     """What is there now; None for one of several tensors that is as it was."""
     if guard.kind is Kind.STATE:
         return "; ".join(guard.expected.differences()) or None
@@ -131,7 +131,7 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
         return describe(type_attribute(cls, guard.expected.name) if cls is not None else None)
     if guard.kind is Kind.NO_OVERLAP:
         return "another overlap"
-    value = _fetch(guard.source, scope)
+    value = value_now(guard.source, scope)
     if guard.kind is Kind.TENSOR:
         return "; ".join(guard.expected.differences(value)) or None
     if guard.kind in (Kind.TYPE, Kind.IS) and type(value) is not type(held(guard.expected)):
@@ -141,7 +141,7 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
     return describe(value)
 
 
-def _fetch(source: Source, scope: dict[str, Any]) -> Any:
+def value_now(source: Source, scope: dict[str, Any]) -> Any:
     constants = Constants()
     text = Writer((), constants, WRITERS, None, False, Writer((), constants, WRITERS, None, False, None)).text(source)
     return eval(text, scope | constants.values)

@@ -65,16 +65,20 @@ class TensorFacts:
 
     def differences(self, value: object) -> list[str]:
         """In words, how a value differs from these facts; the first is the plainest."""
+        return [f"{name} {now}, was {before}" for name, before, now in self.changes(value)]
+
+    def changes(self, value: object) -> list[tuple[str, Any, Any]]:
+        """What a value has otherwise: each fact's name, what it was and what it is."""
         if type(value) is not self.type:
-            return [f"type {type(value).__qualname__}, was {self.type.__qualname__}"]
+            return [("type", self.type.__qualname__, type(value).__qualname__)]
         assert isinstance(value, torch.Tensor)
         if value.layout is not torch.strided:
-            return [f"layout {value.layout}, was torch.strided"]
+            return [("layout", torch.strided, value.layout)]
         now = TensorFacts.of(value)
         names = ("dtype", "device", "shape", "stride", "requires_grad", "conjugate", "negative", "keys", "thread_keys")
-        found = [f"{n} {getattr(now, n)}, was {getattr(self, n)}" for n in names if getattr(now, n) != getattr(self, n)]
+        found = [(n, getattr(self, n), getattr(now, n)) for n in names if getattr(now, n) != getattr(self, n)]
         if self.leaf is not None and value.is_leaf != self.leaf:
-            found.append(f"is_leaf {value.is_leaf}, was {self.leaf}")
+            found.append(("is_leaf", self.leaf, value.is_leaf))
         return found
 
 
