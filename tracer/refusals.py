@@ -44,6 +44,8 @@ class Refusal:
             return "; ".join(f"{name} {before}" for name, before, _ in self.changes)
         if self.guard.kind is Kind.TYPE_ATTR:
             return describe(self.guard.expected.raw)
+        if self.guard.kind in (Kind.LENGTH, Kind.TYPE):
+            return f"{self.guard.kind.value} {describe(self.guard.expected)}"
         if self.guard.kind is Kind.EXPRESSION:
             return str(self.guard.expected)
         if self.guard.kind in (Kind.TRUTHY, Kind.FALSY):

@@ -162,8 +162,11 @@ class Runtime:
     def _arm(self, state: CodeState, function: types.FunctionType) -> None:
         if state.grafted is None:
             self.translator.graft_first(state)
-        while state.grafted is not None and function.__code__ is not state.grafted:  # another thread may graft anew
-            function.__code__ = state.grafted
+        # another thread may graft anew; and somebody may have given it other code
+        while (grafted := state.grafted) is not None and function.__code__ is not grafted:
+            if original_code(function.__code__) is not state.original:
+                return
+            function.__code__ = grafted
         self.translator.grafter.watch_start(state)
 
     # models ---------------------------------------------------------------------------------------------------------

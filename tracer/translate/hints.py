@@ -25,12 +25,26 @@ def hint_for(refusal: Refusal) -> str:
     return "" if refusal.guard is None else HINTS[refusal.guard.kind](refusal.guard, refusal)
 
 
+def was_for_zero_or_one(refusal: Refusal) -> bool:
+    """Was the region made for a size or number of 0 or 1, and this is neither?"""
+    guard = refusal.guard
+    if guard is not None and guard.kind is Kind.EQUALS and type(guard.expected) is int:
+        return guard.expected in (0, 1) and refusal.seen not in ("0", "1")
+    for name, before, now in refusal.changes:
+        if name == "shape" and len(before) == len(now):
+            return any(old in (0, 1) and new not in (0, 1) for old, new in zip(before, now, strict=True))
+    return False
+
+
 def _for(*kinds: Kind) -> Callable[[Hint], Hint]:
     def register(hint: Hint) -> Hint:
         HINTS.update(dict.fromkeys(kinds, hint))
         return hint
 
     return register
+
+
+_WITH_NONE = "with None or without it is another program, compiled apart; pass the same of both each time"
 
 
 # tensors --------------------------------------------------------------------------------------------------------------
@@ -54,6 +68,8 @@ def _tensor(guard: Guard, refusal: Refusal) -> str:
     facts = {name: (before, now) for name, before, now in refusal.changes}
     if "shape" in facts and not facts.keys() & {"type", "dtype", "device"}:
         return _shape(guard.source, *facts["shape"])
+    if facts.get("type", ("", ""))[1] == "NoneType":
+        return _WITH_NONE
     return next((text for name, text in _OF_A_FACT.items() if name in facts), "pass a tensor alike each time")
 
 
@@ -123,7 +139,7 @@ def _type(guard: Guard, refusal: Refusal) -> str:
 @_for(Kind.IS, Kind.IS_NOT)
 def _identity(guard: Guard, refusal: Refusal) -> str:
     if held(guard.expected) is None:
-        return "with None or without is another program; both are compiled from now on"
+        return _WITH_NONE
     return f"make {guard.source} once, outside, and use the same object each time (a lambda made anew is another one)"
 
 

@@ -5,6 +5,7 @@ Lines go to the log `tracer.recompiles`; `tracer.explain_recompiles` shows the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,15 @@ from ..guards import Kind
 from ..originals import original_code
 from ..refusals import Refusal, examine
 from ..sources import Call, Held, Literal, Operation, Source
-from .hints import hint_for
+from .hints import hint_for, was_for_zero_or_one
 
+#: How attributes are read past what a class may make of that.
+_READ_ROUNDABOUT = [
+    re.compile(r"(?:\.__dict__\['_(?:modules|parameters|buffers)'\]|\._(?:modules|parameters|buffers))\['(\w+)'\]"),
+    re.compile(r"\.__dict__\['(\w+)'\]"),
+]
+#: What a region's text calls the constants that it holds.
+_HELD = re.compile(r"\bk_(?=\w)")
 #: So many misses of an entry get a record of their own if nothing is compiled; the others count with the last one.
 NOTED = 8
 
@@ -32,8 +40,13 @@ def refusals(state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) ->
 
 
 def nearest(found: Sequence[tuple[Region, Refusal]]) -> tuple[Region, Refusal]:
-    """The region of which the most guards held; of several that of which the fewest did not, the first tried."""
-    return min(found, key=lambda pair: (-pair[1].held, pair[1].of))
+    """The region of which the most guards held; of several that which differs in the least, the first tried.
+
+    One that was made for a 0 or 1 comes last of these: it would say little of why another value needs a region.
+    """
+    return min(
+        found, key=lambda pair: (-pair[1].held, pair[1].of, len(pair[1].changes), was_for_zero_or_one(pair[1]))
+    )
 
 
 def changed_numbers(found: Refusal) -> set[str]:
@@ -59,10 +72,18 @@ def describe_miss(entry: EntryState, near: tuple[Region, Refusal] | None) -> Rec
     record = Recompile(entry.index, entry.line, region.compiled.number, found.held, found.of)
     guard = found.guard
     if guard is not None:
-        record.kind, record.guard, record.source = guard.kind.value, str(guard), str(guard.source)
+        record.kind = guard.kind.value
+        record.guard, record.source = readable(str(guard)), readable(str(guard.source))
         record.old, record.new = found.old, found.new
-        record.needed_by, record.hint = guard.line, hint_for(found)
+        record.needed_by, record.hint = guard.line, readable(hint_for(found))
     return record
+
+
+def readable(text: str) -> str:
+    """Sources in a text as a program would write them: `self.linear.weight`."""
+    for pattern in _READ_ROUNDABOUT:
+        text = pattern.sub(r".\1", text)
+    return _HELD.sub("", text)
 
 
 def settle(
