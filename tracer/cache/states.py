@@ -47,7 +47,8 @@ class CodeState:
         self.muted = muted
         #: its calls are counted; it is not grafted yet, since they were too few (`compile_after`)
         self.cold = False
-        self.calls = itertools.count(1)
+        self.called = 0
+        self._calls = itertools.count(1)
         #: the code that has landings everywhere, with which the first calls run
         self.scouting: Scouting | None = None
         self.entries: dict[int, EntryState] = {}
@@ -140,6 +141,11 @@ class CodeState:
             if function.__code__ is not original and original_code(function.__code__) is original:
                 function.__code__ = original
 
+    def count_call(self) -> int:
+        """The number of a call that begins; no two threads get the same."""
+        self.called = number = next(self._calls)
+        return number
+
     def mute(self) -> None:
         """All runs plain, frames that are running included, until `unmute`; what is compiled stays.
 
@@ -160,7 +166,7 @@ class CodeState:
             entry.silence()
         self.entries.clear()
         self.grafted = self.scouting = None
-        self.cold, self.calls = False, itertools.count(1)
+        self.cold, self.called, self._calls = False, 0, itertools.count(1)
         self.breaks.clear()
         self.recompiles.clear()
         self.errors.clear()

@@ -151,10 +151,10 @@ class Grafter:
 
     def watch_start(self, state: CodeState) -> None:
         """Be told of the next start, if that can be of use: with `fullgraph` the slot itself must raise."""
-        start = state.entries.get(state.decoded.start)
-        if self.watch is None or start is None or state.grafted is None or state.grafted is state.original:
+        if self.watch is None or not state.entries or state.grafted is None or state.grafted is state.original:
             return
-        if start.dead or start.regions or start.layout.cells or state.options.fullgraph:
+        start = state.entries.get(state.decoded.start)
+        if start is None or start.dead or start.regions or start.layout.cells or state.options.fullgraph:
             return
         entry, on_start = start, self._on_start
         self.watch(state.grafted, lambda code, frame: on_start(entry, frame))

@@ -50,8 +50,8 @@ class Hotness:
             self._grafter.minimal_graft(state)
 
     def is_hot_now(self, state: CodeState) -> bool:
-        """Count one call. True: it is the n-th."""
-        return next(state.calls) >= compile_after(state, self._maker.settings)
+        """Count one call. True: it is the n-th, or one behind that."""
+        return state.count_call() >= compile_after(state, self._maker.settings)
 
     def warm(self, state: CodeState) -> EntryState | None:
         """The real graft, for later calls. The first entry, or None where another thread was faster."""

@@ -111,6 +111,8 @@ class Translator:
         if not self.on:
             self.when_off(state)
             return True
+        if not self.hotness.is_hot_now(state):
+            return False
         entry = self._warmed(state)
         if entry is not None and state.start is None and not entry.layout.cells and not state.options.fullgraph:
             self.start(entry, frame)
@@ -119,7 +121,7 @@ class Translator:
 
     def _cold_miss(self, state: CodeState, arguments: tuple[Any, ...]) -> None:
         """The same, told by a slot. The frame has no landings: what is compiled runs from the next call on."""
-        entry = self._warmed(state)
+        entry = self._warmed(state) if self.hotness.is_hot_now(state) else None
         if entry is not None:
             entry.reached += 1
             self.counters.add("misses")
@@ -127,8 +129,8 @@ class Translator:
                 self.counters.add("fallbacks")
 
     def _warmed(self, state: CodeState) -> EntryState | None:
-        """Count a call. At the n-th the first entry of the graft that is now made."""
-        if not self.hotness.is_hot_now(state) or self.lock.is_held_off or not self.lock.take():
+        """The first entry of the graft that is now made."""
+        if self.lock.is_held_off or not self.lock.take():
             return None
         try:
             return self.hotness.warm(state)
