@@ -23,16 +23,15 @@ from tracer.originals import original_code
 EVENTS = cheap_starts() is not None
 
 
-@pytest.fixture(autouse=True, params=[pytest.param(True, id="events"), pytest.param(False, id="slots")])
+@pytest.fixture(autouse=True, params=["events", "slots"] if EVENTS else ["slots"])
 def installed(request, monkeypatch):
     """With start events where there are any, and without."""
-    if request.param and not EVENTS:
-        pytest.skip("no cheap start events on this Python")
-    if not request.param:
+    events = request.param == "events"
+    if not events:
         monkeypatch.setattr(runtime, "_starts", None)
     tracer.install(backend="eager", compile_after=3)
     tracer.reset()
-    yield request.param
+    yield events
     tracer.uninstall()
     runtime.set_stance(Stance())
 
@@ -383,9 +382,8 @@ class TestLife:
         plain = tracer.original(f)
         assert original_code(plain.__code__) is plain.__code__ and torch.equal(plain(x), x + 1)
 
-    def test_no_tool_id_is_free(self, monkeypatch, installed, caplog):
-        if not installed:
-            pytest.skip("about start events")
+    @pytest.mark.skipif(not EVENTS, reason="no cheap start events on this Python")
+    def test_no_tool_id_is_free(self):
         monitoring = sys.monitoring
         tracer.uninstall()
         taken = [tool for tool in (3, 4, 5) if monitoring.get_tool(tool) is None]
