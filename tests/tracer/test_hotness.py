@@ -344,6 +344,22 @@ class TestLife:
         tracer.install(compile_after=3)
         assert frames_of(backend, lambda: f(x), 4) == [0, 0, 1, 1]
 
+    def test_without_install(self, monkeypatch, caplog):
+        tracer.uninstall()
+        monkeypatch.setattr(runtime, "_told_off", False)
+
+        def f(x):
+            return x + 1
+
+        plain = f.__code__
+        tracer.compile(f, compile_after=3)
+        f(x)
+        assert f.__code__ is plain and "without tracer.install()" in caplog.text
+        backend = CountingBackend()
+        tracer.compile(f, compile_after=3, backend=backend)
+        tracer.install()
+        assert frames_of(backend, lambda: f(x), 4) == [0, 0, 1, 1]
+
     def test_another_number_later(self):
         backend = CountingBackend()
         f = tracer.compile(lambda x: x + 1, backend=backend)

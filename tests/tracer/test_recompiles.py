@@ -110,6 +110,17 @@ class TestLimits:
         [record] = tracer.explain_recompiles(g).not_compiled
         assert (record.outcome, record.reason) == ("limit", "accumulated_recompile_limit=3")
 
+    def test_regions_that_go_with_their_objects_count(self):
+        """Code that is made anew for each call: its region is gone by the next, and may not be made for ever."""
+        tracer.install(backend="eager", accumulated_recompile_limit=5)
+        backend = CountingBackend()
+        f = tracer.compile(lambda x, fn: fn(x), backend=backend)
+        for n in range(12):
+            assert torch.equal(f(x, eval(f"lambda x: x + {n}")), x + n)
+        assert backend.frame_count == 5 and tracer.counters()["regions"] <= 1
+        [record] = tracer.explain_recompiles(f).not_compiled
+        assert "went with an object" in record.reason
+
     @pytest.mark.parametrize("wrong", [{"recompile_limit": 0}, {"compile_after": True}])
     def test_wrong_counts(self, wrong):
         with pytest.raises(ValueError, match="at least 1"):

@@ -456,6 +456,19 @@ class TestForceBackend:
         f(x, 4), f(x)
         assert (backend.frame_count, backend.calls) == (1, 2)
 
+    def test_a_backend_that_fails_leaves_the_others_regions(self, monkeypatch):
+        monkeypatch.setenv("TORCHGRAFT_STRICT", "0")
+        f, backend = compiled()
+        f(x)
+
+        def broken(module, inputs):
+            raise ValueError("broken")
+
+        with tracer.set_stance(force_backend=broken):
+            assert torch.equal(f(x), x.repeat(2) + 1) and torch.equal(f(x), x.repeat(2) + 1)
+        f(x)
+        assert (backend.frame_count, backend.calls) == (1, 2)
+
     def test_by_name_with_models_and_private_copies(self):
         def callee(x):
             x = x + 1

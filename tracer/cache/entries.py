@@ -96,7 +96,7 @@ class EntryState:
     changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     passed_by: where those captures did not get, since branches were taken the other way.
-    limit_told: it has all the regions that it may have.
+    made: how many regions it ever got.  limit_told: it has all that it may have.
     muted: the codes of its slots, in their stead, while all of them are silent (`mute`).
     """
 
@@ -120,6 +120,7 @@ class EntryState:
         self.barren = 0
         self.passed_by: set[int] = set()
         self.dead = False
+        self.made = 0
         self.limit_told = False
         #: by backend that was forced upon everything: what was there under another
         self._aside: dict[Hashable, tuple[list[Region], bool, bool, int]] = {}
@@ -216,6 +217,9 @@ class EntryState:
             self.put(slot, self._silent)
         self.text = ""
         self.regions = []
+
+    def drop_regions(self) -> None:
+        self.silence()
         self._aside.clear()
 
 

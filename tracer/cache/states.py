@@ -163,7 +163,7 @@ class CodeState:
 
     def drop_regions(self) -> None:
         for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
-            entry.silence()
+            entry.drop_regions()
         self.entries.clear()
         self.grafted = self.scouting = None
         self.cold, self.called, self._calls = False, 0, itertools.count(1)

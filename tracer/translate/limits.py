@@ -76,8 +76,11 @@ def _full(state: CodeState, entry: EntryState, registry: Registry, settings: Set
     limit = recompile_limit(state, settings)
     if len(entry.regions) >= limit:
         return f"recompile_limit={limit}"
-    if registry.regions_of_code(state) >= settings.accumulated_recompile_limit:
-        return f"accumulated_recompile_limit={settings.accumulated_recompile_limit}"
+    limit = settings.accumulated_recompile_limit
+    if registry.regions_of_code(state) >= limit:
+        return f"accumulated_recompile_limit={limit}"
+    if entry.made >= limit:
+        return f"accumulated_recompile_limit={limit}, with regions that went with an object which they needed"
     return ""
 
 

@@ -299,6 +299,7 @@ class Translator:
     def _put_in(self, state: CodeState, entry: EntryState, slot: FunctionType, region: Region) -> bool:
         """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
+        entry.made += 1
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
