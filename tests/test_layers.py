@@ -28,7 +28,7 @@ LAYERS = [
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
     " tracer.dict_events tracer.watching",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text"
-    " tracer.watched_guards tracer.quick_writer",
+    " tracer.watched_guards tracer.quick_writer tracer.refusals",
     "tracer.graph",
     "tracer.values",
     "tracer.interpreter",

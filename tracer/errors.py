@@ -106,7 +106,14 @@ class CannotUndo(TorchgraftError):
     """A mark cannot take back what was done since: the capture must begin anew with a break noted."""
 
 
-class RecompileLimit(TorchgraftError):
+class RecompileError(TorchgraftError, RuntimeError):
+    """A recompile was needed that the user forbade: by `error_on_recompile`, or the stance "fail_on_recompile".
+
+    A RuntimeError, as torch.compile's is; so is `RecompileLimit`.
+    """
+
+
+class RecompileLimit(TorchgraftError, RuntimeError):
     """A function reached its limit of regions and was asked to fail then."""
 
 

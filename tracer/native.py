@@ -68,23 +68,27 @@ class TensorFacts:
 
     def differences(self, value: object) -> list[str]:
         """In words, how a value differs from these facts; the first is the plainest."""
+        return [f"{name} {fact(now)}, was {fact(before)}" for name, before, now in self.changes(value)]
+
+    def changes(self, value: object) -> list[tuple[str, Any, Any]]:
+        """What a value has otherwise: each fact's name, what it was and what it is."""
         if type(value) is not self.type:
-            return [f"type {type(value).__qualname__}, was {self.type.__qualname__}"]
+            return [("type", self.type.__qualname__, type(value).__qualname__)]
         assert isinstance(value, torch.Tensor)
         if value.layout is not torch.strided:
-            return [f"layout {value.layout}, was torch.strided"]
+            return [("layout", torch.strided, value.layout)]
         now = TensorFacts.of(value)
         names = ("dtype", "device", "shape", "stride", "requires_grad", "conjugate", "negative", "keys", "thread_keys")
-        found = []
+        found: list[tuple[str, Any, Any]] = []
         for name in names:
             before, after = getattr(self, name), getattr(now, name)
             if name in ("shape", "stride"):
                 if not _fits(after, before):
-                    found.append(f"{name} {after}, was {_sizes(before)}")
+                    found.append((name, before, after))
             elif before != after:
-                found.append(f"{name} {after}, was {before}")
+                found.append((name, before, after))
         if self.leaf is not None and value.is_leaf != self.leaf:
-            found.append(f"is_leaf {value.is_leaf}, was {self.leaf}")
+            found.append(("is_leaf", self.leaf, value.is_leaf))
         return found
 
 
@@ -133,6 +137,11 @@ def _fits(numbers: Sequence[int], expected: Sequence[int | None]) -> bool:
     if numbers == expected:
         return True
     return len(numbers) == len(expected) and all(b is None or a == b for a, b in zip(numbers, expected, strict=True))
+
+
+def fact(value: Any) -> str:
+    """A fact about a tensor in words."""
+    return _sizes(value) if isinstance(value, tuple) else str(value)
 
 
 def _sizes(expected: Sequence[int | None]) -> str:
