@@ -43,6 +43,11 @@ BREAKS: dict[str, Row] = {
         "The program asks for a tensor's address or storage, shares it, or exchanges it. At capture there is none.",
         "use operators on the tensor, or do it before or after the compiled function",
     ),
+    "size that is marked dynamic is one number": Row(
+        "With fullgraph: `mark_dynamic` asks for a region for all sizes, but the size is 0 or 1, which are compiled apart, "
+        "or a line of the program needs it to be one number.",
+        "use maybe_mark_dynamic, change the line that the details name, or pad to at least 2",
+    ),
     # tensors --------------------------------------------------------------------------------------------------------
     "kind of tensor is not supported": Row(
         "Sparse, quantized, nested and named tensors, those on the meta device and of functorch cannot enter a graph.",

@@ -9,7 +9,7 @@ from tests.support import check, compile_with
 
 def test_annotations_of_a_function_that_is_handed_on():
     def f(x):
-        def inner(a: int, b: "later" = 2) -> torch.Tensor:
+        def inner(a: int, b: "later" = 2) -> torch.Tensor:  # noqa: F821
             return x * a + b
 
         return inner(3), inner
