@@ -7,6 +7,7 @@ original bytecode runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .breaks import hint_for
 
@@ -83,6 +84,22 @@ class InternalError(TorchgraftError):
 
 class CaptureAnew(TorchgraftError):
     """Something was learnt that this attempt should have known from the start: the capture begins anew, knowing it."""
+
+
+class MustBeStatic(TorchgraftError):
+    """The sizes of this real tensor cannot be symbols, for what the graph does with it."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("sizes cannot be symbols")
+        self.tensor = tensor
+
+
+class InputComesLate(CaptureAnew):
+    """A tensor became an input whose memory another input shares, which by then had another shape or history."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("its fake must be made before anything is recorded")
+        self.tensor = tensor
 
 
 class CannotUndo(TorchgraftError):

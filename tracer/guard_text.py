@@ -18,7 +18,7 @@ from .guards import Guard, Kind, type_attribute
 from .holding import Constants, held
 from .native import USE_NATIVE
 from .quick_writer import write_quick
-from .sources import Source
+from .sources import Held, Source
 from .watching import Watch
 
 
@@ -131,6 +131,9 @@ def seen_now(guard: Guard, scope: dict[str, Any]) -> str | None:
         return describe(type_attribute(cls, guard.expected.name) if cls is not None else None)
     if guard.kind is Kind.NO_OVERLAP:
         return "another overlap"
+    if guard.kind is Kind.SHAPE:
+        parts = [base for base in guard.source.bases() if not isinstance(base, Held)]
+        return ", ".join(f"{part} is {value_now(part, scope)}" for part in parts)
     value = value_now(guard.source, scope)
     if guard.kind is Kind.TENSOR:
         return "; ".join(guard.expected.differences(value)) or None

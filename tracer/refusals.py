@@ -18,6 +18,7 @@ from .guard_values import describe
 from .guard_writer import Condition, is_instance_dict
 from .guards import Guard, Kind
 from .holding import Constants
+from .native import fact
 from .sources import Source
 
 
@@ -27,7 +28,7 @@ class Refusal:
 
     guard: the first that failed; None where it can't be said, since all hold by now.  seen: what it found, in words.
     changes: of a tensor or the global state, what is otherwise: its name, what it was, what it is.
-    held, of: how many guards held, of how many.
+    held, of: how many guards held, of how many.  failed: those that do not hold, without those that were not asked.
     """
 
     guard: Guard | None
@@ -35,17 +36,20 @@ class Refusal:
     held: int
     of: int
     changes: tuple[tuple[str, Any, Any], ...] = ()
+    failed: tuple[Guard, ...] = ()
 
     @property
     def old(self) -> str:
         if self.guard is None:
             return ""
         if self.changes:
-            return "; ".join(f"{name} {before}" for name, before, _ in self.changes)
+            return "; ".join(f"{name} {fact(before)}" for name, before, _ in self.changes)
         if self.guard.kind is Kind.TYPE_ATTR:
             return describe(self.guard.expected.raw)
         if self.guard.kind in (Kind.LENGTH, Kind.TYPE):
             return f"{self.guard.kind.value} {describe(self.guard.expected)}"
+        if self.guard.kind is Kind.SHAPE:
+            return "true"
         if self.guard.kind is Kind.EXPRESSION:
             return str(self.guard.expected)
         if self.guard.kind in (Kind.TRUTHY, Kind.FALSY):
@@ -57,7 +61,7 @@ class Refusal:
     @property
     def new(self) -> str:
         if self.changes:
-            return "; ".join(f"{name} {now}" for name, _, now in self.changes)
+            return "; ".join(f"{name} {fact(now)}" for name, _, now in self.changes)
         return self.seen
 
     def __str__(self) -> str:
@@ -87,7 +91,7 @@ def examine(
         log.guards.debug("could not say which guard failed", exc_info=True)
         changes = ()
     guard, seen = found.first or (None, "")
-    return Refusal(guard, seen, len(guards) - len(found.not_held), len(guards), changes)
+    return Refusal(guard, seen, len(guards) - len(found.not_held), len(guards), changes, tuple(found.failed))
 
 
 class _Examination:
@@ -97,6 +101,7 @@ class _Examination:
         self.scope: dict[str, Any] = {}
         self.first: tuple[Guard, str] | None = None
         self.not_held: set[int] = set()
+        self.failed: list[Guard] = []
         self._number = Numbers()
         self._otherwise: set[int] = set()
         self._anything_may_be = False
@@ -111,6 +116,7 @@ class _Examination:
         self.first = self.first or reason
         failed = [guard for guard in condition.guards if guard is reason[0] or self._differs(guard)]
         self.not_held.update(map(id, failed))
+        self.failed += failed
         # Another descriptor in the class may make reading any attribute run code.
         self._anything_may_be = any(guard.kind is Kind.TYPE_ATTR for guard in failed)
         for source in _sources(failed):

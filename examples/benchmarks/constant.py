@@ -23,11 +23,19 @@ def constant_backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any])
 
 
 def ready(node: Any) -> Any:
-    """A tensor such as the node's; what is no node of the graph is a constant itself."""
+    """A tensor such as the node's, as large as it was at capture; what is no node of the graph is a constant itself."""
     if not isinstance(node, torch.fx.Node):
         return node
     value = node.meta["val"] if "val" in node.meta else node.meta["example_value"]
+    if isinstance(value, torch.SymInt):
+        return number_of(value)
     if not isinstance(value, torch.Tensor):
         return value
-    tensor = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device=value.device).fill_(0)
+    sizes, strides = ([number_of(n) for n in numbers] for numbers in (value.shape, value.stride()))
+    tensor = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).fill_(0)
     return tensor.requires_grad_(value.requires_grad)
+
+
+def number_of(number: Any) -> int:
+    """A symbolic size as it was at capture; asking so adds no guard."""
+    return number if isinstance(number, int) else number.node.hint

@@ -15,6 +15,7 @@ from rewriter.text import new_slot
 
 from ..emit import Compiled
 from ..graph.capture import Capture, Exit
+from ..graph.shapes import History
 
 if TYPE_CHECKING:
     from .states import CodeState
@@ -93,6 +94,7 @@ class EntryState:
     another slot, for the next graft: frames that run an older graft keep theirs.
     wide: its slot in the graft that has landings everywhere (`Scouting`), while some frame may run that.
     direct: there is one landing, a return, and the slot answers with what is returned.
+    history: what captures have seen of the sizes of tensors.
     changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     passed_by: where those captures did not get, since branches were taken the other way.
@@ -116,6 +118,7 @@ class EntryState:
         self.text = ""
         self.regions: list[Region] = []
         self.changed: frozenset[str] = frozenset()
+        self.history = History()
         self.reached = 0
         self.barren = 0
         self.passed_by: set[int] = set()

@@ -10,13 +10,16 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
+
 from rewriter.layouts import RESERVED
 
-from ..errors import CannotUndo, GraphBreak, UserLine
-from ..graph.builder import GraphBuilder, GraphTensor
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, InternalError, UserLine
+from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
+from ..graph.shapes import Layout
 from ..guards import GuardSet, Kind
-from ..sources import Attr, Held, Source
+from ..sources import Attr, Global, Held, Item, Source, read_from
 from ..values.base import Lazy, Mutable, Raised, Value, build
 from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
@@ -39,13 +42,29 @@ _LONG_LIVED = (type, ModuleType, BuiltinFunctionType, NoneType, bool, int, float
 Mark = tuple[int, Any, Any]
 
 
+def _is_read_under(source: Source, where: object) -> bool:
+    """Is it an attribute, global, item or cell of this name or key?"""
+    if isinstance(source, (Attr, Global)):
+        return source.name == where
+    return isinstance(source, Item) and source.key == where
+
+
 class Context:
     """The state of one capture."""
 
-    def __init__(self, request: Request, run_inline: Callable[..., Value], resume: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        run_inline: Callable[..., Value],
+        resume: Callable[..., Any],
+        counters: set[str] | None = None,
+    ) -> None:
         self.request = request
+        #: texts of the sources of numbers that the program sets anew from what they were (`self.step += 1`)
+        self.counters: set[str] = set() if counters is None else counters
+        self._counters_before = frozenset(self.counters)
         self._resume = resume
-        self.graph = GraphBuilder(dynamic=request.dynamic)
+        self.graph = GraphBuilder()
         self.guards = GuardSet()
         self.frames: list[Frame] = []
         self.inlined: list[CodeType] = []
@@ -71,6 +90,8 @@ class Context:
         self.modes: list[int] = []
         #: every change of a mutable value: (value, content before)
         self.changes_made: list[tuple[Mutable, Any]] = []
+        #: how many functions that were given to torch's are being read, one in the other
+        self.open_bodies = 0
         #: no Python number becomes an input of the graph now
         self.numbers_are_fixed = False
         #: the program asked torch for its state
@@ -142,17 +163,71 @@ class Context:
             return False
         if self.request.dynamic is not None:
             return self.request.dynamic
-        return str(source) in self.request.changing or any(map(self.changes, source.bases()))
+        if self.graph.shapes.stands_for(source):
+            return True
+        text = str(source)
+        if text in self.request.changing or text in self.counters:
+            return True
+        return any(map(self.changes, source.bases()))
+
+    def stores(self, where: object, value: Value) -> None:
+        """A value is stored under a name or key: if it is computed from the number that was there, that one changes."""
+        if isinstance(value, ConstantValue) and type(value.value) in (int, float) and value.source is not None:
+            self.counters.update(str(read) for read in read_from(value.source) if _is_read_under(read, where))
+
+    def took_counter_for_constant(self) -> bool:
+        """Does the region compare a number which, as was seen too late, is another one at the next call?"""
+        new = self.counters - self._counters_before
+        return bool(new) and any(
+            guard.kind is Kind.EQUALS and not new.isdisjoint(map(str, read_from(guard.source))) for guard in self.guards
+        )
+
+    # sizes that are symbols -----------------------------------------------------------------------------------------
+    def layout(self, tensor: torch.Tensor, source: Source) -> Layout | None:
+        """Sizes and strides of a tensor from outside, if some of them are to be symbols."""
+        history, text = self.request.history, str(source)
+        history.saw(text, tensor)
+        if self.request.dynamic is False or isinstance(tensor, torch.nn.Parameter) or text in history.static:
+            return None
+        if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
+            return None
+        dims = frozenset(range(tensor.dim())) if self.request.dynamic else history.changed(text)
+        return self.graph.shapes.layout(tensor, source, dims, history, self.here())
+
+    def keep_static(self, tensor: torch.Tensor) -> NoReturn:
+        """This tensor's sizes cannot be symbols after all."""
+        source = self.graph.shapes.inputs.get(id(tensor))
+        if source is None:
+            raise InternalError("the sizes of this tensor are no symbols")
+        self.request.history.static.add(str(source))
+        raise CaptureAnew
+
+    def number_symbol(self, value: int, source: Source) -> Any:
+        """The symbol of an integer from outside, which becomes an input of the graph; the number itself for 0 and 1."""
+        shapes = self.graph.shapes
+        number = shapes.number(value, source, self.here())
+        if type(number) is int:
+            self.guard(Kind.EQUALS, source, value)
+            return number
+        if not any(given.number is number for given in self.graph.inputs if isinstance(given, GraphNumber)):
+            added = self.graph.add_number(number, f"number_{source}")
+            self.inputs[id(added)] = source
+        return number
+
+    def note_shapes(self) -> None:
+        """What was decided about symbols until now is needed by the line that is read."""
+        if self.graph.shapes.used:
+            self.graph.shapes.note(self.here())
 
     def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
         """A guard on a held object that itself changes (a module's dict)."""
-        self.guards.add(kind, source, expected, self.here())
+        self.guards.add(kind, source, expected, self.here)
 
     def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
         """Ask that this still holds at run time. What has no source needs no guard, what is held only as an alias."""
         held = source.__class__ is Held and (kind is not Kind.ALIAS or expected.__class__ is Held)
         if source is not None and not held:
-            self.guards.add(kind, source, expected, self.here())
+            self.guards.add(kind, source, expected, self.here)
 
     # tensors --------------------------------------------------------------------------------------------------------
     def tensor(self, graph_tensor: GraphTensor, make: Callable[[GraphTensor], Value]) -> Value:

@@ -6,6 +6,7 @@ The words are for the author of the program: what to change in it, or what to te
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -76,11 +77,22 @@ def _tensor(guard: Guard, refusal: Refusal) -> str:
 def _shape(source: Source, before: Any, now: Any) -> str:
     if len(before) != len(now):
         return f"another number of dimensions is another program: give {source} one, by unsqueeze or flatten"
-    changed = [dim for dim, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]
+    changed = [dim for dim, (old, new) in enumerate(zip(before, now, strict=True)) if old not in (None, new)]
     if any({before[dim], now[dim]} & {0, 1} for dim in changed):
         return f"{ZERO_OR_ONE}; where that matters pad to at least 2"
     dims = str(changed[0]) if len(changed) == 1 else str(changed)
     return f"mark the dimension dynamic, tracer.mark_dynamic({source}, {dims}), or compile with dynamic=True"
+
+
+@_for(Kind.SHAPE)
+def _relation(guard: Guard, refusal: Refusal) -> str:
+    if _ZERO_OR_ONE.search(refusal.seen) is not None:
+        return f"{ZERO_OR_ONE}; where that matters pad to at least 2"
+    return "the line decides by this size, or an operator or the backend does; each way is a region of its own"
+
+
+#: a size that is 0 or 1
+_ZERO_OR_ONE = re.compile(r"\bis [01](?:,|$)")
 
 
 # values ---------------------------------------------------------------------------------------------------------------

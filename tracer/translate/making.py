@@ -47,6 +47,7 @@ class Maker:
             fullgraph=state.options.fullgraph,
             dynamic=self._dynamic(state),
             changing=changing_parameters(state.decoded, entry.layout) | entry.changed,
+            history=entry.history,
             unroll_limit=self.settings.unroll_limit,
         )
         began = time.perf_counter()
@@ -69,6 +70,7 @@ class Maker:
         if captured.graph is not None:
             chosen = self._backend(state)
             call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
+        captured = captured.with_shape_guards()
         constants, callees = dict(captured.constants), []
         for name, value in captured.constants.items():
             if isinstance(value, (Callee, ClosureCallee)):

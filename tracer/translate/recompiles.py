@@ -14,7 +14,7 @@ from ..cache import CodeState, EntryState, Recompile, Region
 from ..guards import Kind
 from ..originals import original_code
 from ..refusals import Refusal, examine
-from ..sources import Call, Held, Literal, Operation, Source
+from ..sources import read_from
 from .hints import hint_for, was_for_zero_or_one
 
 #: How attributes are read past what a class may make of that.
@@ -50,18 +50,9 @@ def nearest(found: Sequence[tuple[Region, Refusal]]) -> tuple[Region, Refusal]:
 
 
 def changed_numbers(found: Refusal) -> set[str]:
-    """Sources of numbers that the guard which failed found changed: inputs from now on, where possible."""
-    guard = found.guard
-    if guard is None or guard.kind is not Kind.EQUALS or type(guard.expected) not in (int, float):
-        return set()
-    return {str(source) for source in read_from(guard.source)}
-
-
-def read_from(source: Source) -> set[Source]:
-    """The source itself or, of an expression, what it is made of."""
-    if not isinstance(source, (Operation, Call)):
-        return set() if isinstance(source, (Held, Literal)) else {source}
-    return {source}.union(*map(read_from, source.bases()))
+    """Sources of numbers that guards found changed: inputs from now on, where possible."""
+    numbers = (guard for guard in found.failed if guard.kind is Kind.EQUALS and type(guard.expected) in (int, float))
+    return {str(source) for guard in numbers for source in read_from(guard.source)}
 
 
 def describe_miss(entry: EntryState, near: tuple[Region, Refusal] | None) -> Recompile:

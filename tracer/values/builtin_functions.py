@@ -21,7 +21,7 @@ from . import operations
 from .base import Raised, Value
 from .builtin_registry import builtin
 from .classes import ClassValue
-from .constants import ConstantValue, call_pure, constant, plain, traced
+from .constants import ConstantValue, call_pure, constant, partial_expression, plain, traced
 from .enums import EnumValue
 from .hashing import UserKey, hash_key
 from .iterator_tools import is_none
@@ -32,6 +32,7 @@ from .python_modules import PythonModuleValue
 from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
+from .symbols import smallest_or_largest
 from .tensors import TensorValue, call_graph
 from .text_formats import specification_is_safe
 
@@ -269,10 +270,23 @@ def _is_number(value: Value) -> bool:
 
 
 def _extreme(name: str, sign: str) -> None:
+    def of_numbers(ctx: Context, args: tuple[Value, ...]) -> Value | None:
+        """Of some numbers from outside it is an expression: which of them it is, matters to nobody yet."""
+        numbers = [ctx.real(arg) for arg in args]
+        if not 1 < len(numbers) <= 4 or not all(isinstance(number, ConstantValue) for number in numbers):
+            return None
+        return partial_expression(ctx, getattr(builtins, name), *numbers)  # type: ignore[arg-type]
+
     def handler(ctx: Context, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         if not args or (len(args) > 1 and default is not None):
             raise GraphBreak("arguments do not fit the call", f"{name}()")
         function = None if key is None or is_none(ctx, key) else ctx.real(key)
+        if function is None and len(args) > 1:
+            chosen = smallest_or_largest(ctx, name, [ctx.real(item) for item in args])
+            if chosen is not None:
+                return chosen
+        if function is None and (found := of_numbers(ctx, args)) is not None:
+            return found
         take = _each_in_any_order if function is None else each
         best: tuple[Value, Value] | None = None
         for item in args if len(args) > 1 else take(ctx, args[0]):

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..sources import Call, Source
+from ..sources import Call
+from .base import Value
 from .constants import ConstantValue
 from .tensors import TensorValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
-ARITHMETIC = frozenset(["+", "-", "*", "/"])
+ARITHMETIC = frozenset(["+", "-", "*", "/", "%", "//"])
 COMPARISONS = frozenset(["<", "<=", "==", "!=", ">", ">="])
 _EXACT_WITHOUT_DIMENSIONS = frozenset([torch.float32, torch.float64])
+_INTEGERS = frozenset([torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 
 
 def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
@@ -34,17 +36,27 @@ def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
 
 def as_operand(tensor: TensorValue, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
     """The graph's input for a number next to a tensor, None if it is to be a constant of the graph."""
-    source = number.source
-    if source is None or type(number.value) not in (int, float) or op not in ARITHMETIC | COMPARISONS:
+    if op not in ARITHMETIC | COMPARISONS or not is_changing(ctx, number):
         return None
-    if not ctx.changes(source) or (type(number.value) is int and not -(2**63) <= number.value < 2**63):
-        return None
-    dtype = _dtype(tensor.fake, type(number.value))
-    return None if dtype is None else _input(ctx, number, source, dtype)
+    dtype = _dtype(tensor.fake, type(number.value), op)
+    return None if dtype is None else number_input(ctx, number, dtype)
 
 
-def _dtype(tensor: torch.Tensor, kind: type) -> torch.dtype | None:
+def is_changing(ctx: Context, number: Value) -> bool:
+    """Is it a number that is expected to be another one at the next call, and fits a tensor?"""
+    if not isinstance(number, ConstantValue) or number.source is None or type(number.value) not in (int, float):
+        return False
+    if number.symbol is not None:
+        return False  # the graph has it anyway
+    return ctx.changes(number.source) and (type(number.value) is float or -(2**63) <= number.value < 2**63)
+
+
+def _dtype(tensor: torch.Tensor, kind: type, op: str) -> torch.dtype | None:
     """The dtype in which the number's tensor has no say in the result's."""
+    if tensor.dtype is torch.int64 and kind is int:
+        return torch.int64
+    if tensor.dtype in _INTEGERS and tensor.dim() and op not in COMPARISONS:
+        return torch.int64 if kind is int else torch.get_default_dtype()
     if not tensor.dtype.is_floating_point:
         return None
     if tensor.dim():
@@ -52,12 +64,21 @@ def _dtype(tensor: torch.Tensor, kind: type) -> torch.dtype | None:
     return tensor.dtype if tensor.dtype in _EXACT_WITHOUT_DIMENSIONS else None
 
 
-def _input(ctx: Context, number: ConstantValue, source: Source, dtype: torch.dtype) -> TensorValue:
+def number_input(ctx: Context, number: Value, dtype: torch.dtype) -> TensorValue | None:
+    """The graph's input for a number; None if this one does not change, or does not fit the dtype."""
+    if not is_changing(ctx, number):
+        return None
+    assert isinstance(number, ConstantValue) and number.source is not None
+    source = number.source
+    try:
+        real = number_tensor(number.value, dtype)
+    except LookupError:
+        return None
     made = Call(ctx.hold(number_tensor), (source, ctx.hold(dtype, str(dtype).removeprefix("torch."))))
     known = ctx.number_inputs.get(made)
     if known is not None and any(tensor is known.graph_tensor for tensor in ctx.graph.inputs):
         return known
-    tensor = ctx.graph.add_input(number_tensor(number.value, dtype), f"number_{source}")
+    tensor = ctx.graph.add_input(real, f"number_{source}")
     ctx.inputs[id(tensor)] = made
     value = ctx.number_inputs[made] = TensorValue(tensor)
     return value

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator as op
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import GraphBreak
+from ..errors import GraphBreak, MustBeStatic
 from ..graph.builder import GraphTensor
 from ..graph.refused import METHODS
 from ..guards import Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
+from .symbols import from_symbol, symbol_for
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -55,6 +57,10 @@ REFLECTED_WITH_NUMBER: dict[str, Any] = {"+": torch.add, "*": torch.mul, "-": to
 WATCHING_METHODS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 
 
+#: methods of which another file knows more: `meaning(ctx, tensor, args, kwargs)`, None where it breaks after all
+METHOD_MEANINGS: dict[str, Callable[..., Value | None]] = {}
+
+
 class TensorValue(Value):
     """A tensor of the graph. Metadata comes from its fake tensor; everything else becomes a node."""
 
@@ -90,11 +96,11 @@ class TensorValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "shape":
-            return from_python(ctx, self.fake.shape)
+            return from_python(ctx, self.fake.shape, from_graph)
         if name in ("is_leaf", "grad"):
             ctx.asked_leaf = True
         if name in METADATA:
-            return constant(getattr(self.fake, name))
+            return from_graph(ctx, getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
             return call_graph(ctx, getattr, [self, constant(name)], {})
         if name == "grad":
@@ -143,7 +149,7 @@ class TensorValue(Value):
     def length(self, ctx: Context) -> Value:
         if not self.fake.ndim:
             ctx.raise_(TypeError("len() of a 0-d tensor"))
-        return constant(self.fake.shape[0])
+        return from_symbol(ctx, self.fake.shape[0])
 
     def unpack(self, ctx: Context) -> list[Value]:
         if not self.fake.ndim:
@@ -200,6 +206,8 @@ class TensorMethod(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         name = self.name
+        if name in METHOD_MEANINGS and (result := METHOD_MEANINGS[name](ctx, self.tensor, args, kwargs)) is not None:
+            return result
         if name in BREAKING_METHODS:
             raise self._break(name)
         if name in METADATA_METHODS:
@@ -226,10 +234,16 @@ class TensorMethod(Value):
             result = getattr(self.tensor.fake, self.name)(*arguments, **named)
         except (IndexError, TypeError, RuntimeError) as error:
             ctx.raise_(error)
-        return from_python(ctx, result)
+        ctx.note_shapes()
+        return from_graph(ctx, result)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return f"{out.text(self.tensor)}.{self.name}"
+
+
+#: number_arguments.py registers here: by an operator's function, or a method's name, what makes its call with numbers
+#: that change; gives None where they are to be constants
+WITH_NUMBERS: dict[Any, Callable[[Context, Any, list[Value], dict[str, Value], bool], Value | None]] = {}
 
 
 def to_graph(ctx: Context, value: Value) -> Any:
@@ -238,7 +252,8 @@ def to_graph(ctx: Context, value: Value) -> Any:
     if isinstance(value, TensorValue):
         return value.graph_tensor
     if isinstance(value, ConstantValue):
-        return value.as_python(ctx)
+        symbol = value.symbol if value.symbol is not None else symbol_for(ctx, value)
+        return value.as_python(ctx) if symbol is None else symbol
     argument = getattr(value, "graph_argument", None)
     if argument is None:
         raise GraphBreak("argument cannot be in a graph", str(value))
@@ -250,7 +265,7 @@ def from_graph(ctx: Context, result: Any) -> Value:
     if isinstance(result, GraphTensor):
         return ctx.tensor(result, TensorValue)
     if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise GraphBreak("shape depends on a tensor's values", str(result))
+        return from_symbol(ctx, result)
     return from_python(ctx, result, from_graph)
 
 
@@ -258,9 +273,16 @@ def call_graph(
     ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], *, method: bool = False
 ) -> Value:
     """Record a call of an operator and give its result."""
+    if target in WITH_NUMBERS and (found := WITH_NUMBERS[target](ctx, target, args, kwargs, method)) is not None:
+        return found
     arguments = tuple([to_graph(ctx, a) for a in args])
     named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
-    return from_graph(ctx, ctx.graph.call(target, arguments, named, method=method))
+    try:
+        result = ctx.graph.call(target, arguments, named, method=method)
+    except MustBeStatic as error:
+        ctx.keep_static(error.tensor)
+    ctx.note_shapes()
+    return from_graph(ctx, result)
 
 
 @wraps(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -268,7 +290,10 @@ def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
     if obj.is_sparse or obj.is_quantized or obj.is_nested or obj.layout not in (torch.strided,):
         raise GraphBreak("kind of tensor is not supported", str(source))
     ctx.guard(Kind.TENSOR, source, obj)
-    graph_tensor = ctx.graph.add_input(obj, str(source))
+    try:
+        graph_tensor = ctx.graph.add_input(obj, str(source), ctx.layout(obj, source))
+    except MustBeStatic as error:
+        ctx.keep_static(error.tensor)
     ctx.inputs[id(graph_tensor)] = source
     value = TensorValue(graph_tensor, source)
     return ctx.tensor(graph_tensor, lambda _: value)

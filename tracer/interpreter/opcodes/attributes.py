@@ -16,6 +16,7 @@ def load_attr(frame: Frame, ins: Instruction) -> None:
 @handles("STORE_ATTR")
 def store_attr(frame: Frame, ins: Instruction) -> None:
     owner, value = frame.pop_real(), frame.pop()
+    frame.ctx.stores(ins.arg, value)
     owner.setattr(frame.ctx, ins.arg, value)
 
 

@@ -61,6 +61,8 @@ def binary_subscr(frame: Frame, ins: Instruction) -> None:
 @handles("STORE_SUBSCR")
 def store_subscr(frame: Frame, ins: Instruction) -> None:
     key, container, value = frame.pop(), frame.pop_real(), frame.pop()
+    if isinstance(key, ConstantValue):
+        frame.ctx.stores(key.value, value)
     container.setitem(frame.ctx, key, value)
 
 

@@ -148,7 +148,9 @@ def load_deref(frame: Frame, ins: Instruction) -> None:
 
 @handles("STORE_DEREF")
 def store_deref(frame: Frame, ins: Instruction) -> None:
-    frame.ctx.change(cell(frame, ins.arg), frame.pop())
+    value = frame.pop()
+    frame.ctx.stores("cell_contents", value)
+    frame.ctx.change(cell(frame, ins.arg), value)
 
 
 @handles("DELETE_DEREF")
@@ -167,7 +169,9 @@ def load_global(frame: Frame, ins: Instruction) -> None:
 
 @handles("STORE_GLOBAL")
 def store_global(frame: Frame, ins: Instruction) -> None:
-    frame.globals.store(frame.ctx, ins.arg, frame.pop())
+    value = frame.pop()
+    frame.ctx.stores(ins.arg, value)
+    frame.globals.store(frame.ctx, ins.arg, value)
 
 
 @handles("DELETE_GLOBAL")
