@@ -15,7 +15,7 @@ import torch
 
 import tracer
 from tests.support import CountingBackend
-from tracer.api import runtime
+from tracer.api import is_grafted, runtime
 from tracer.config import Stance
 from tracer.events import cheap_starts
 from tracer.originals import original_code
@@ -131,6 +131,14 @@ class TestFunctions:
         backend = CountingBackend()
         late = tracer.compile(lambda x: x + 1, backend=backend, compile_after=5)
         assert frames_of(backend, lambda: late(x)) == [0, 0, 0, 0, 1, 1]
+
+    def test_with_nothing_to_compile(self):
+        f = tracer.compile(lambda n: n + 1)
+        for _ in range(3):
+            f(1)
+        assert is_grafted(f)
+        f(1)  # nothing to be had, twice
+        assert not is_grafted(f)
 
     def test_with_a_break(self):
         backend = CountingBackend()
@@ -337,8 +345,9 @@ class TestLife:
         f(x)
         assert tracer.counters()["regions"] == 1
 
-    def test_installed_after_compile(self):
+    def test_installed_after_compile(self, monkeypatch):
         tracer.uninstall()
+        monkeypatch.setattr(runtime, "_told_off", False)
         backend = CountingBackend()
         f = tracer.compile(lambda x: x + 1, backend=backend)
         tracer.install(compile_after=3)

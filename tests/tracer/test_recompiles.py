@@ -14,7 +14,7 @@ import tracer
 from tests.support import CountingBackend
 from tracer.api import runtime
 from tracer.errors import UserLine
-from tracer.guards import Guard, Kind
+from tracer.guards import MISSING, NOWHERE, Guard, Kind
 from tracer.refusals import Refusal, examine
 from tracer.sources import Attr, Item, Param
 from tracer.translate.hints import HINTS, hint_for
@@ -469,11 +469,29 @@ class TestExamined:
             (Kind.TYPE, Attr(thing, "n"), int), (Kind.EQUALS, Attr(thing, "m"), 1),
         )  # fmt: skip
         nosy = Nosy()
-        nosy.__dict__.update(n=1, m=1, o=3)
+        nosy.__dict__.update(n=1, o=3)
         Nosy.asked.clear()
         found = examine(guards, {"thing": nosy}, {})
         assert Nosy.asked == [] and found.guard is guards[2]
         assert found.held < found.of
+
+    def test_nor_anything_once_a_class_is_otherwise(self):
+        asked = []
+
+        class Thing:
+            pass
+
+        thing, param = Thing(), Param("thing")
+        thing.n = 1
+        guards = frozen(
+            (Kind.TYPE, param, Thing), (Kind.TYPE_ATTR, NOWHERE, (Thing, "n", MISSING)),
+            (Kind.EQUALS, Attr(param, "n"), 1),
+        )  # fmt: skip
+        assert examine(guards, {"thing": thing}, {}).guard is None
+        Thing.n = property(asked.append)
+        found = examine(guards, {"thing": thing}, {})
+        assert asked == [] and (found.held, found.guard) == (1, guards[1])
+        assert (found.old, found.new) == ("Missing object", "property object")
 
     def test_containers(self):
         items = Param("items")

@@ -13,6 +13,7 @@ import tracer
 from tests.support import CountingBackend
 from tracer.api import is_grafted, runtime
 from tracer.config import Stance
+from tracer.translate.closures import PrivateClosures
 
 
 @pytest.fixture(autouse=True)
@@ -262,35 +263,59 @@ class TestForceEager:
             f.__code__ = (lambda x, n=2: x - 1).__code__
         assert torch.equal(f(x), x - 1)
 
-    def test_regions_that_die_under_it(self):
-        """A region's text is written anew while the slot is silent; it stays so, and is right afterwards."""
+    def test_texts_and_grafts_that_are_written_under_it(self):
+        """As where a region goes meanwhile: slots stay silent and functions plain, and have the new ones afterwards."""
         backend = CountingBackend()
 
-        class Thing:
-            scale = 2.0
-
         @tracer.compile(backend=backend)
-        def f(x, thing):
-            return x * thing.scale
+        def generate(x):
+            while True:
+                x = x + 1
+                yield x
 
-        thing, other = Thing(), Thing()
-        other.scale = 3.0
-
-        @tracer.compile(backend=backend)
-        def g(x):
-            return x * thing.scale
-
-        f(x, thing), f(x, other), g(x)
-        frames, calls = backend.frame_count, backend.calls
+        f, other = compiled()
+        generator = generate(x)
+        for _ in range(3):
+            next(generator), f(x)
+        before = f.__code__
         with tracer.set_stance("force_eager"):
-            thing = Thing()
+            calls = backend.calls
             for state in runtime.registry:
                 for entry in state.entries.values():
                     runtime.translator.grafter.write(state, entry)
-            assert torch.equal(g(x), x * 2) and torch.equal(f(x, thing), x * 2)
-            assert (backend.frame_count, backend.calls) == (frames, calls)
-        assert torch.equal(g(x), x * 2) and torch.equal(f(x, other), x * 3)
-        assert backend.calls == calls + 2
+                runtime.translator.grafter.graft(state, state.decoded)
+            assert torch.equal(next(generator), x + 4) and backend.calls == calls
+            assert not is_grafted(f)
+        assert torch.equal(next(generator), x + 5) and backend.calls == calls + 1
+        assert is_grafted(f) and f.__code__ is not before
+        calls = other.calls
+        f(x)
+        assert other.calls == calls + 1 and other.frame_count == 1
+
+    def test_closures_that_a_region_makes_meanwhile(self):
+        """Another thread may change the stance in the midst of a region."""
+
+        def make(k):
+            def closure(x):
+                x = x + k
+                print(end="")
+                return x * 2
+
+            return closure
+
+        @tracer.compile
+        def f(x):
+            return make(3)(x) - 1
+
+        for _ in range(3):
+            f(x)
+        [state] = [state for state in runtime.registry if state.name.endswith("closure")]
+        makers = [found[2]() for found in state.family._copies.values()]
+        [maker] = [found for found in makers if isinstance(found, PrivateClosures)]
+        with tracer.set_stance("force_eager"):
+            copy = maker(make(5))
+            assert not is_grafted(copy) and torch.equal(copy(x), (x + 5) * 2)
+        assert is_grafted(copy) and torch.equal(copy(x), (x + 5) * 2)
 
     def test_it_holds_for_all_threads(self):
         f, backend = compiled()
