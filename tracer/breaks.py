@@ -44,8 +44,8 @@ BREAKS: dict[str, Row] = {
         "use operators on the tensor, or do it before or after the compiled function",
     ),
     "size that is marked dynamic is one number": Row(
-        "With fullgraph: `mark_dynamic` asks for a region for all sizes, but the size is 0 or 1, which are compiled apart, "
-        "or a line of the program needs it to be one number.",
+        "With fullgraph: `mark_dynamic` asks for a region for all sizes, but the size is 0 or 1, which are compiled "
+        "apart, or a line of the program needs it to be one number.",
         "use maybe_mark_dynamic, change the line that the details name, or pad to at least 2",
     ),
     # tensors --------------------------------------------------------------------------------------------------------

@@ -126,6 +126,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
         lambda x: x * 2, [(torch.arange(24.0).view(4, 6)[:, :n],) for n in (3, 4, 5, 6)], 3,
     ),
     "transposed": (lambda x: x @ x.t(), [(torch.randn(3, n).t(),) for n in (4, 5, 6, 9)], 2),
+    "index": (lambda x, i: x[i] + x[-i] * x[1, i - 1], [(torch.randn(6, 5), i) for i in (2, 3, 4, 5)], 2),
+    "indices": (
+        lambda x, i, j: (x[:, i, None, ..., j], x[..., i], x[1, i, :, j], x[i, j]),
+        [(torch.randn(9, 8, 7, 6), i, i + 1) for i in (2, 3, 4)], 2,
+    ),
+    "dimensions": (lambda x: x.sum(-1), sized((3,), (3, 4), (3, 4, 5), (6,), (7, 8), (4, 5, 6), (9,)), 4),
     "one": (lambda x: x * 2, sized((4, 3), (5, 3), (1, 3), (6, 3), (1, 3)), 3),
     "none": (lambda x: x.sum(0), sized((4, 3), (5, 3), (0, 3), (6, 3), (0, 3)), 3),
 }  # fmt: skip
@@ -318,7 +324,8 @@ def test_a_mark_that_cannot_be_kept(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING", "tracer.recompiles"):
         assert torch.equal(compile_with(f)(x), f(x))
     [record] = [r for r in caplog.records if r.name.startswith("tracer")]
-    assert "x.shape[0] is always 4" in record.getMessage() and f"{__file__}:{f.__code__.co_firstlineno + 1}" in record.getMessage()
+    message, line = record.getMessage(), f"{__file__}:{f.__code__.co_firstlineno + 1}"
+    assert "x.shape[0] is always 4" in message and line in message
     with pytest.raises(tracer.GraphBreak, match="marked dynamic is one number"):
         compile_with(f, fullgraph=True)(x)
 

@@ -30,7 +30,7 @@ def mark_dynamic(t: torch.Tensor, index: Dims, *, min: int | None = None, max: i
 
 
 def maybe_mark_dynamic(t: torch.Tensor, index: Dims) -> None:
-    """As torch._dynamo.maybe_mark_dynamic: symbols from the first capture on, and numbers again where a line needs it."""
+    """As torch._dynamo.maybe_mark_dynamic: symbols from the first capture on, numbers again where a line needs one."""
     mark(t, MAYBE_DYNAMIC, _dims(t, index))
 
 

@@ -17,6 +17,7 @@ STATIC = "_dynamo_static_indices"
 #: what AOTAutograd says of the results of a graph with symbols
 PROPAGATED = "_dynamo_propagated_dynamic_indices"
 RANGES = "_dynamo_dynamic_range"
+_SETS = (DYNAMIC, MAYBE_DYNAMIC, STATIC, PROPAGATED)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Marks:
         found = tensor.__dict__
         if not found:
             return None
-        dims = {name: frozenset(d for d in found.get(name, ()) if 0 <= d < tensor.dim()) for name in (DYNAMIC, MAYBE_DYNAMIC, STATIC, PROPAGATED)}
+        dims = {name: frozenset(d for d in found.get(name, ()) if 0 <= d < tensor.dim()) for name in _SETS}
         if not any(dims.values()):
             return None
         ranges = {r.dim: (r.min, r.max) for r in found.get(RANGES, ())}

@@ -56,11 +56,11 @@ class History:
     static: set[str] = field(default_factory=set)
 
     def saw(self, text: str, tensor: torch.Tensor) -> None:
-        """One more capture finds this tensor there. With another number of dimensions it is as if it were the first."""
+        """One more capture finds this tensor there. With another number of dimensions nothing is the same."""
         for known, now in ((self.sizes, tuple(tensor.shape)), (self.strides, tensor.stride())):
             before = known.get(text, now)
             if len(before) != len(now):
-                before = now
+                before = (None,) * len(now)
             known[text] = tuple(a if a == b else None for a, b in zip(before, now, strict=True))
 
     def changed(self, text: str) -> frozenset[int]:
