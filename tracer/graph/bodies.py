@@ -106,7 +106,7 @@ class OpenBody:
         used.update(dict.fromkeys(tensor.node for tensor in graph_tensors(result)))
         free = [node for node in used if node not in inside]
         if handles:
-            known |= {node: node.meta["handle"] for node in free if "handle" in node.meta}  # type: ignore[dict-item]
+            known |= {node: node.meta["handle"] for node in free if "handle" in node.meta}
         if any(node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it leaves a mode that was entered outside")
         graph = self._copy(moved, free, result)
