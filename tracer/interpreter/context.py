@@ -93,6 +93,8 @@ class Context:
         self.changes_made: list[tuple[Mutable, Any]] = []
         #: how many functions that were given to torch's are being read, one in the other
         self.open_bodies = 0
+        #: torch function modes that the region entered and did not leave, with what was around calls before
+        self.function_modes: list[tuple[Value, Any]] = []
         #: no Python number becomes an input of the graph now
         self.numbers_are_fixed = False
         #: the program asked torch for its state
