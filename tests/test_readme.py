@@ -9,6 +9,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
+
+import tracer
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -28,3 +31,27 @@ def test_the_text_that_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[st
     number = re.search(r"# region (\d+):", found)[1]
     found = re.sub(rf"(region |k_raised\(|k_failed\(){number}\b", r"\g<1>1", found)
     assert found == shown.rstrip("\n")
+
+
+def test_the_recompile_that_is_shown() -> None:
+    shown = re.search(r"^```\n(repeat \(.*?)^```", README.read_text(), re.M | re.S)[1]
+
+    def repeat(x, n):
+        return x.repeat(n)
+
+    tracer.install(backend="eager")
+    try:
+        tracer.compile(repeat, dynamic=False)
+        for n in (2, 3):
+            repeat(torch.ones(4), n)
+        told = str(tracer.explain_recompiles(repeat))
+    finally:
+        tracer.uninstall()
+    assert _without_places(told) == _without_places(shown.rstrip("\n"))
+
+
+def _without_places(text: str) -> str:
+    """Without names of functions, lines and numbers of regions."""
+    text = re.sub(r"^.*\(\S+:\d+\)", "function", text, count=1)
+    text = re.sub(r"needed by .*", "needed by", text)
+    return re.sub(r"(line|region) \d+", r"\1", text)

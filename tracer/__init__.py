@@ -5,16 +5,18 @@ from .api import (
     counters,
     disable,
     explain,
+    explain_recompiles,
     install,
     installed,
     is_compiling,
     original,
     reset,
+    set_stance,
     uninstall,
 )
-from .errors import GraphBreak, TorchgraftError
+from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
 
 __all__ = [
-    "GraphBreak", "TorchgraftError", "compile", "counters", "disable", "explain", "install", "installed",
-    "is_compiling", "original", "reset", "uninstall",
+    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
+    "explain_recompiles", "install", "installed", "is_compiling", "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip

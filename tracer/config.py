@@ -31,8 +31,10 @@ class Settings:
     """Settings of `install()`.
 
     recompile_limit: how many regions an entry may have.
-    accumulated_recompile_limit: how many all entries of a function may have together.
-    compile_after: compile at the n-th time an entry is reached (1: at once).
+    accumulated_recompile_limit: how many all entries of a function may have together, whatever it was compiled with.
+    fail_on_recompile_limit_hit: raise at a limit, instead of running plain.
+    error_on_recompile: raise instead of compiling a second region for an entry.
+    compile_after: compile a function at its n-th call (1: at once).
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
     """
 
@@ -42,31 +44,42 @@ class Settings:
     accumulated_recompile_limit: int = 256
     compile_after: int = 1
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
+    fail_on_recompile_limit_hit: bool = False
+    error_on_recompile: bool = False
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
         check_dynamic(self.dynamic)
         for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after", "unroll_limit"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{name} must be an int of at least 1, not {value!r}")
+            check_count(name, getattr(self, name))
+        for name in ("fail_on_recompile_limit_hit", "error_on_recompile"):
+            check_bool(name, getattr(self, name))
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Options of one `compile()`; None means: as `install()` said."""
+    """Options of one `compile()`; None means: as `install()` said.
+
+    isolate_recompiles: what is compiled, and its limits, are this call's own.
+    """
 
     backend: Backend | None = None
     fullgraph: bool = False
     dynamic: bool | None = None
     mode: str | None = None
     options: Mapping[str, Any] | None = None
+    recompile_limit: int | None = None
+    isolate_recompiles: bool = False
+    compile_after: int | None = None
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
         check_dynamic(self.dynamic)
-        if type(self.fullgraph) is not bool:
-            raise TypeError(f"fullgraph must be a bool, not {self.fullgraph!r}")
+        for name in ("fullgraph", "isolate_recompiles"):
+            check_bool(name, getattr(self, name))
+        for name in ("recompile_limit", "compile_after"):
+            if (value := getattr(self, name)) is not None:
+                check_count(name, value)
         if self.mode is not None and not isinstance(self.mode, str):
             raise TypeError(f"mode must be a string, not {self.mode!r}")
         if self.options is not None and not isinstance(self.options, Mapping):
@@ -79,7 +92,42 @@ class Options:
         """Equal for options that ask for the same. A backend that is no name counts by identity."""
         backend = self.backend if self.backend is None or isinstance(self.backend, str) else id(self.backend)
         details = None if self.options is None else tuple(sorted((k, repr(v)) for k, v in self.options.items()))
-        return backend, self.fullgraph, self.dynamic, self.mode, details
+        policy = self.recompile_limit, self.isolate_recompiles, self.compile_after
+        return backend, self.fullgraph, self.dynamic, self.mode, details, policy
+
+
+#: Those of torch.compiler.set_stance; `REFUSED_STANCES` are not offered.
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
+REFUSED_STANCES = {
+    "aot_eager_then_compile": "a first call under another backend would be a second compile of everything; "
+    "there is 'eager_then_compile'",
+}
+
+
+@dataclass(frozen=True)
+class Stance:
+    """What is done with all that is compiled, from one moment on: see `tracer.set_stance`."""
+
+    name: str = "default"
+    backend: Backend | None = None
+
+    def __post_init__(self) -> None:
+        if self.name in REFUSED_STANCES:
+            raise ValueError(f"the stance {self.name!r} is not offered: {REFUSED_STANCES[self.name]}")
+        if self.name not in STANCES:
+            raise ValueError(f"no such stance: {self.name!r}; there are {', '.join(STANCES)}")
+        check_backend(self.backend)
+        if self.backend is not None and self.name != "default":
+            raise ValueError(f"force_backend goes with the stance 'default' only, not with {self.name!r}")
+
+    @property
+    def is_eager(self) -> bool:
+        """Nothing is compiled, and what is compiled does not run."""
+        return self.name == "force_eager"
+
+    @property
+    def compiles(self) -> bool:
+        return self.name not in ("force_eager", "eager_on_recompile", "fail_on_recompile")
 
 
 def check_backend(backend: object) -> None:
@@ -90,3 +138,13 @@ def check_backend(backend: object) -> None:
 def check_dynamic(dynamic: object) -> None:
     if dynamic is not None and type(dynamic) is not bool:
         raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
+
+
+def check_count(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} must be an int of at least 1, not {value!r}")
+
+
+def check_bool(name: str, value: object) -> None:
+    if type(value) is not bool:
+        raise TypeError(f"{name} must be a bool, not {value!r}")

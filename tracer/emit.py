@@ -130,7 +130,7 @@ def write_slot(
             exit_: Sequence[str] = _wide_exit(region.capture.exit, wide)
         else:
             exit_ = text.direct if direct else text.exit
-        lines += renamed_in([*text.lines, *exit_], renamed)
+        lines += renamed_in([*text.lines, *exit_], {old: new for old, new in renamed.items() if old != new})
         own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
         constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
@@ -201,16 +201,18 @@ def _write_region(
         tests.insert(0, _Test([c.text for c in quick.conditions], fetches))
         region.watch = quick.watch_object
         tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
-    taken |= names_in([text for test in tests for text in test.conditions])
+    asked = names_in([text for test in tests for text in test.conditions])
+    taken |= asked
     hit, error = _free("hit", taken), _free("error", taken)
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(tests, hit, error, f"{raised}({region.number}, {error})")
-    lines += [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
+    body = [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
+    lines += body
     values = ", ".join((str(capture.exit.number), *capture.exit.values))
     exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
     direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
-    every = [*lines, *exit_, *direct]
-    loads, stores = names_in(every), stored_in(every)
+    others = [*_guard_lines([test.abridged() for test in tests], hit, error, raised), *body, *exit_, *direct]
+    loads, stores = asked | names_in(others), stored_in([*lines, *exit_, *direct])
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
     return RegionText(
@@ -247,6 +249,10 @@ class _Test:
     conditions: Sequence[str]
     fetches: Sequence[str]
     then: list[str] = field(default_factory=list)
+
+    def abridged(self) -> _Test:
+        """The same without its conditions, whose names were looked for already."""
+        return replace(self, conditions=["True"]) if self.conditions else self
 
 
 def _guard_lines(tests: Sequence[_Test], hit: str, error: str, raised: str) -> list[str]:

@@ -7,6 +7,7 @@ original bytecode runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .breaks import hint_for
 
@@ -85,11 +86,34 @@ class CaptureAnew(TorchgraftError):
     """Something was learnt that this attempt should have known from the start: the capture begins anew, knowing it."""
 
 
+class MustBeStatic(TorchgraftError):
+    """The sizes of this real tensor cannot be symbols, for what the graph does with it."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("sizes cannot be symbols")
+        self.tensor = tensor
+
+
+class InputComesLate(CaptureAnew):
+    """A tensor became an input whose memory another input shares, which by then had another shape or history."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("its fake must be made before anything is recorded")
+        self.tensor = tensor
+
+
 class CannotUndo(TorchgraftError):
     """A mark cannot take back what was done since: the capture must begin anew with a break noted."""
 
 
-class RecompileLimit(TorchgraftError):
+class RecompileError(TorchgraftError, RuntimeError):
+    """A recompile was needed that the user forbade: by `error_on_recompile`, or the stance "fail_on_recompile".
+
+    A RuntimeError, as torch.compile's is; so is `RecompileLimit`.
+    """
+
+
+class RecompileLimit(TorchgraftError, RuntimeError):
     """A function reached its limit of regions and was asked to fail then."""
 
 

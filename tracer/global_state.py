@@ -161,9 +161,13 @@ class GlobalState:
 
     def differences(self) -> list[str]:
         """In words, what is otherwise now."""
+        return [f"{name}: {now}, was {before}" for name, before, now in self.changes()]
+
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """What is otherwise now: each fact's name, what it was and what it is."""
         readers = _NATIVE_FACTS | _OTHER_FACTS
         now = {name: readers[name]() for name in self.facts}
-        return [f"{name}: {now[name]}, was {self.facts[name]}" for name in now if now[name] != self.facts[name]]
+        return [(name, self.facts[name], now[name]) for name in now if now[name] != self.facts[name]]
 
     def refusal(self) -> str | None:
         """Why nothing can be captured in this state, if so."""

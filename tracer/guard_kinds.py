@@ -311,6 +311,11 @@ def _write_expression(w: Writer, source: Source, expected: bool) -> None:
         _write_truth(w, source, expected)
 
 
+@_writes(Kind.SHAPE)
+def _write_shape(w: Writer, source: Source, expected: None) -> None:
+    w.add(w.text(source))
+
+
 def _is_read_anyway(w: Writer, source: Source) -> bool:
     """Does `hasattr` ask for an attribute that another guard fetches? That raises where it has gone."""
     if not isinstance(source, Call) or not isinstance(source.function, Held) or source.function.value is not hasattr:

@@ -52,24 +52,33 @@ class WeaklyHeld(Source):
         return hash((WeaklyHeld, self.name))
 
 
-def weakened(source: Source) -> Source:
-    """The same source, keeping nothing alive that does not live for ever anyway."""
+Weakened = dict[int, tuple[Source, Source]]
+
+
+def weakened(source: Source, known: Weakened | None = None) -> Source:
+    """The same source, keeping nothing alive that does not live for ever anyway.
+
+    known: what was found for others, by their identities, with the others.
+    """
+    if known is None:
+        known = {}
+    found = known.get(id(source))
+    if found is None:
+        found = known[id(source)] = source, _weakened(source, known)
+    return found[1]
+
+
+def _weakened(source: Source, known: Weakened) -> Source:
     if type(source) is Held:
         kept = hold(source.value)
         return WeaklyHeld(source.name, kept) if type(kept) is Weak else source
-    if not any(_holds_weakly(base) for base in source.bases()):
+    if all(weakened(base, known) is base for base in source.bases()):
         return source
     changed: dict[str, Any] = {}
     for part in fields(source):  # type: ignore[arg-type]
         value = getattr(source, part.name)
         if isinstance(value, Source):
-            changed[part.name] = weakened(value)
+            changed[part.name] = weakened(value, known)
         elif type(value) is tuple:
-            changed[part.name] = tuple(weakened(item) if isinstance(item, Source) else item for item in value)
+            changed[part.name] = tuple(weakened(item, known) if isinstance(item, Source) else item for item in value)
     return replace(source, **changed)  # type: ignore[type-var]
-
-
-def _holds_weakly(source: Source) -> bool:
-    if type(source) is Held:
-        return type(hold(source.value)) is Weak
-    return any(_holds_weakly(base) for base in source.bases())

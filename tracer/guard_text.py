@@ -18,7 +18,7 @@ from .guards import Guard, Kind, type_attribute
 from .holding import Constants, held
 from .native import USE_NATIVE
 from .quick_writer import write_quick
-from .sources import Source
+from .sources import Held, Source
 from .watching import Watch
 
 
@@ -95,56 +95,34 @@ def explain_failure(
 
     None where all hold, or where it can't be said; never raises.
     """
-    failures = explain_failures(guards, arguments, namespace, original_code)
-    return failures[0] if failures else None
-
-
-def explain_failures(
-    guards: Sequence[Guard],
-    arguments: Mapping[str, Any],
-    namespace: Mapping[str, Any],
-    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
-) -> list[tuple[Guard, str]]:
-    """The guards that do not hold, each with what is there now. Behind one that is no number's nothing is looked at.
-
-    What comes behind a guard is fetched from what it made sure of; nothing is fetched from a number.
-    """
-    found: list[tuple[Guard, str]] = []
     try:
         constants = Constants()
         taken = {*arguments, *namespace}
         written = write_guards(guards, constants, taken=taken, original_code=original_code, native=False)
         scope = {**namespace, **arguments, **constants.values}
         for condition in written.conditions:
-            reason = _why_false(condition, scope)
+            reason = why_false(condition, scope)
             if reason is not None:
-                found.append(reason)
-                if not is_of_number(reason[0]):
-                    break
+                return reason
     except Exception:
         log.guards.debug("could not say which guard failed", exc_info=True)
-    return found
+    return None
 
 
-def is_of_number(guard: Guard) -> bool:
-    """Does it compare an int or float?"""
-    return guard.kind is Kind.EQUALS and type(guard.expected) in (int, float)
-
-
-def _why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
+def why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
     try:
         if eval(condition.text, scope):
             return None
     except Exception as error:
         return condition.guards[0], f"{type(error).__name__}: {error}"
     for guard in condition.guards:
-        seen = _seen(guard, scope)
+        seen = seen_now(guard, scope)
         if seen is not None:
             return guard, seen
     return condition.guards[0], "something else"
 
 
-def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
+def seen_now(guard: Guard, scope: dict[str, Any]) -> str | None:
     """What is there now; None for one of several tensors that is as it was."""
     if guard.kind is Kind.STATE:
         return "; ".join(guard.expected.differences()) or None
@@ -153,7 +131,10 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
         return describe(type_attribute(cls, guard.expected.name) if cls is not None else None)
     if guard.kind is Kind.NO_OVERLAP:
         return "another overlap"
-    value = _fetch(guard.source, scope)
+    if guard.kind is Kind.SHAPE:
+        parts = [base for base in guard.source.bases() if not isinstance(base, Held)]
+        return ", ".join(f"{part} is {value_now(part, scope)}" for part in parts)
+    value = value_now(guard.source, scope)
     if guard.kind is Kind.TENSOR:
         return "; ".join(guard.expected.differences(value)) or None
     if guard.kind in (Kind.TYPE, Kind.IS) and type(value) is not type(held(guard.expected)):
@@ -163,7 +144,7 @@ def _seen(guard: Guard, scope: dict[str, Any]) -> str | None:
     return describe(value)
 
 
-def _fetch(source: Source, scope: dict[str, Any]) -> Any:
+def value_now(source: Source, scope: dict[str, Any]) -> Any:
     constants = Constants()
     text = Writer((), constants, WRITERS, None, False, Writer((), constants, WRITERS, None, False, None)).text(source)
     return eval(text, scope | constants.values)

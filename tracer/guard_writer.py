@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,8 +25,7 @@ _TOGETHER = 24
 _AS_TUPLE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """One operand of the `and` at the head of a region, and the guards that it checks."""
 
     text: str
@@ -69,6 +67,8 @@ class Writer:
         self._types: dict[int, Any] = {}
         self._written: set[int] = set()
         self._ready: set[int] = set()
+        #: guards of tensors whose check was written
+        self._seen_tensors: set[int] = set()
         self._checked: set[object] = set()
         self._tensor_source: dict[int, Source] = {}
         self._inputs = list(map(self.number, inputs))
@@ -177,7 +177,7 @@ class Writer:
     # order ------------------------------------------------------------------------------------------------------------
     def write_all(self) -> None:
         """Likely to fail and cheap first: arguments and globals, the global state, then what is fetched from them."""
-        late = {Kind.TENSOR, Kind.NO_OVERLAP}
+        late = {Kind.TENSOR, Kind.SHAPE, Kind.NO_OVERLAP}
         later = {Kind.STATE, Kind.TYPE_ATTR, *late}
         for guard in self.guards:
             if guard.kind not in later and not guard.source.bases():
@@ -195,9 +195,10 @@ class Writer:
             if guard.kind not in late:
                 self.write(guard)
         self._write_tensors([*own, *others])
-        for guard in self.guards:
-            if guard.kind is Kind.NO_OVERLAP:
-                self.write(guard)
+        for kind in (Kind.SHAPE, Kind.NO_OVERLAP):
+            for guard in self.guards:
+                if guard.kind is kind:
+                    self.write(guard)
 
     def before_fetching(self) -> None:
         """What stands here holds for all that comes behind."""
@@ -224,7 +225,7 @@ class Writer:
             for guard in self._by_source.get(number, ()):
                 if guard.kind.row.before_fetch:
                     self.write(guard)
-                elif guard.kind is Kind.TENSOR:
+                elif guard.kind is Kind.TENSOR and id(guard) not in self._seen_tensors:
                     outer, self._current = self._current, (guard,)
                     self.require_type(base, guard.expected.type)
                     self._current = outer
@@ -321,6 +322,7 @@ class Writer:
         name = self._check_of(group)
         self._current = tuple(group)
         self.add(f"{name}({self._bind_tensors([g.source for g in group])})")
+        self._seen_tensors.update(map(id, group))
         for guard in group:
             if guard.expected.leaf is not None:
                 self._current = (guard,)

@@ -8,6 +8,7 @@ when a call is rolled back, and asked which of them failed (`guard_text.explain_
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,11 +17,11 @@ import torch
 
 from .errors import InternalError, UserLine
 from .global_state import GlobalState
-from .guard_sources import Numbers, weakened
+from .guard_sources import Numbers, Weakened, weakened
 from .guard_values import describe, has_value, key_of, same_value, value_key
 from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import Overlap, TensorFacts
-from .sources import Literal, Source
+from .sources import Formula, Literal, Source
 
 
 class Missing:
@@ -79,6 +80,8 @@ class Kind(enum.Enum):
         kind._value_, kind.row = row.words, row
         return kind
 
+    __hash__ = object.__hash__  # Enum's own is a Python function, and kinds are parts of many keys
+
     # the class: type(x) is this
     TYPE = Row("type", id, hold, single=True, before_fetch=True)
     # the object itself
@@ -115,6 +118,8 @@ class Kind(enum.Enum):
     CODE = Row("code", id, hold, single=True, before_fetch=True)
     # a GlobalState; None takes the one of this moment
     STATE = Row("global state", _itself, _itself, single=True, has_source=False)
+    # None: a relation of sizes and numbers that are symbols; the source is the relation
+    SHAPE = Row("holds", _itself, _itself, single=True)
     # the bool that this source was
     EXPRESSION = Row("expression", _itself, _itself, single=True)
 
@@ -149,6 +154,9 @@ class Guard:
             return f"{self.source}: {self.kind.value}"
         if self.kind is Kind.EXPRESSION:
             return f"{self.source}: is {self.expected}"
+        if self.kind is Kind.SHAPE:
+            text = str(self.source)
+            return text[1:-1] if isinstance(self.source, Formula) else text
         return f"{self.source}: {self.kind.value} {describe(self.expected)}"
 
 
@@ -202,6 +210,9 @@ def type_attribute_is_fixed(cls: type, name: str, raw: object) -> bool:
     return all(map(is_immutable_type, type_mro(cls)))
 
 
+Line = UserLine | Callable[[], UserLine | None] | None
+
+
 class GuardSet:
     """The guards of a capture under way: in the order they were asked for, each once, none contradicting another.
 
@@ -221,8 +232,8 @@ class GuardSet:
     def __iter__(self) -> Iterator[Guard]:
         return iter(self._guards)
 
-    def add(self, kind: Kind, source: Source, expected: Any = None, line: UserLine | None = None) -> None:
-        """InternalError for a guard that contradicts an earlier one."""
+    def add(self, kind: Kind, source: Source, expected: Any = None, line: Line = None) -> None:
+        """InternalError for a guard that contradicts an earlier one. The line is only asked for if the guard is new."""
         if not kind.row.has_source:
             source = NOWHERE
         number = self._number(source)
@@ -230,10 +241,8 @@ class GuardSet:
             if (kind, number) in self._known:
                 return
             expected = expected or GlobalState()
-        if kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected):
-            return
         seen = kind.row.key(expected)
-        if (kind, number, seen) in self._known:
+        if (kind, number, seen) in self._known or (kind is Kind.TYPE_ATTR and type_attribute_is_fixed(*expected)):
             return
         only = self._only(kind, number, expected)
         at = self._contradicting(kind, number, expected, only, seen)
@@ -242,7 +251,7 @@ class GuardSet:
         self._known[kind, number, seen] = len(self._guards)
         if only is not None:
             self._known[only] = len(self._guards)
-        self._guards.append(Guard(kind, source, expected, line))
+        self._guards.append(Guard(kind, source, expected, line() if callable(line) else line))
 
     @staticmethod
     def _only(kind: Kind, number: int, expected: Any) -> Hashable:
@@ -274,37 +283,45 @@ class GuardSet:
         del self._guards[mark:]
         self._known = {key: at for key, at in self._known.items() if at < mark}
 
-    def freeze(self, *, leaves: bool = True) -> tuple[Guard, ...]:
+    def freeze(self, *, leaves: bool = True, layouts: Mapping[int, Any] | None = None) -> tuple[Guard, ...]:
         """The guards that are needed, in order; nothing that they hold keeps a model alive.
 
         leaves: it matters whether a tensor that requires grad is a leaf or was computed.
+        layouts: by the identity of a tensor, sizes and strides of those that have symbols among them.
         """
-        strong: dict[int, list[Guard]] = {}
-        for guard in self._guards:
-            if guard.kind in _IMPLIES:
-                strong.setdefault(self._number(guard.source), []).append(guard)
-        needed = [g for g in self._guards if not any(_swallows(s, g) for s in strong.get(self._number(g.source), ()))]
-        tensors = {self._number(g.source): g.expected for g in needed if g.kind is Kind.TENSOR}
-        for guard in needed:
-            self._weak.setdefault(self._number(guard.source), weakened(guard.source))
+        needed = self._needed()
+        tensors = {number: guard.expected for number, guard in needed if guard.kind is Kind.TENSOR}
+        known: Weakened = {}
+        for number, guard in needed:
+            if number not in self._weak:
+                self._weak[number] = weakened(guard.source, known)
         facts: dict[int, TensorFacts] = {}  # one for each tensor, wherever it was found
         for tensor in tensors.values():
             if id(tensor) not in facts:
-                facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves)
+                facts[id(tensor)] = TensorFacts.of(tensor, leaves=leaves, layout=(layouts or {}).get(id(tensor)))
 
-        def freeze(guard: Guard) -> Guard:
+        def freeze(number: int, guard: Guard) -> Guard:
             if guard.kind is Kind.TENSOR:
                 expected: object = facts[id(guard.expected)]
             elif guard.kind is Kind.NO_OVERLAP:
-                expected = self._overlap(guard.expected, tensors)
+                expected = self._overlap(guard.expected, tensors, layouts or {})
             else:
                 expected = guard.kind.row.freeze(guard.expected)
-            return Guard(guard.kind, self._weak[self._number(guard.source)], expected, guard.line)
+            return Guard(guard.kind, self._weak[number], expected, guard.line)
 
-        return tuple(map(freeze, needed))
+        return tuple(itertools.starmap(freeze, needed))
+
+    def _needed(self) -> list[tuple[int, Guard]]:
+        """The guards which no other one makes needless, each with the number of its source."""
+        numbered = [(self._number(guard.source), guard) for guard in self._guards]
+        strong: dict[int, list[Guard]] = {}
+        for number, guard in numbered:
+            if guard.kind in _IMPLIES:
+                strong.setdefault(number, []).append(guard)
+        return [(n, guard) for n, guard in numbered if not any(_swallows(s, guard) for s in strong.get(n, ()))]
 
     def _overlap(
-        self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor]
+        self, sources: Sequence[Source], tensors: Mapping[int, torch.Tensor], layouts: Mapping[int, Any]
     ) -> tuple[tuple[Source, ...], Overlap]:
         """The sources of different tensors among these, and how the tensors overlap."""
         different: dict[int, Source] = {}
@@ -313,7 +330,8 @@ class GuardSet:
                 raise InternalError(f"{source} needs a TENSOR guard beside NO_OVERLAP")
             different.setdefault(id(tensors[self._number(source)]), source)
         kept = tuple(map(weakened, different.values()))
-        return kept, Overlap.of([tensors[self._number(source)] for source in different.values()])
+        others = [tensors[self._number(source)] for source in different.values()]
+        return kept, Overlap.of(others, measured=any(id(tensor) in layouts for tensor in others))
 
 
 def _swallows(strong: Guard, weak: Guard) -> bool:

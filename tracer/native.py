@@ -36,8 +36,8 @@ class TensorFacts:
     type: type[Any]
     dtype: torch.dtype
     device: torch.device
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    shape: tuple[int | None, ...]  # None: SHAPE guards say what it may be
+    stride: tuple[int | None, ...]
     requires_grad: bool
     keys: int
     thread_keys: tuple[int, int]  # dispatch keys that the thread adds and takes away
@@ -47,34 +47,48 @@ class TensorFacts:
     reference: Callable[[], torch.Tensor | None] = field(repr=False)
 
     @classmethod
-    def of(cls, tensor: torch.Tensor, *, leaves: bool = True) -> TensorFacts:
+    def of(cls, tensor: torch.Tensor, *, leaves: bool = True, layout: Any = None) -> TensorFacts:
+        """layout: its sizes and strides, where some of them are symbols (`graph/shapes.py`)."""
         if tensor.layout is not torch.strided or is_traceable_wrapper_subclass(tensor):
             raise InternalError(f"no tensor guard for a {tensor.layout} {type(tensor).__qualname__}")
         reference = weak_reference(tensor)
         assert reference is not None
         # What was captured of a parameter that is a leaf holds for any: in-place changes under autograd were an error.
         either = not leaves or not tensor.requires_grad or (type(tensor) is torch.nn.Parameter and tensor.is_leaf)
+        shape = tuple(tensor.shape) if layout is None else layout.expected_sizes
+        stride = tensor.stride() if layout is None else layout.expected_strides
         return cls(
-            type(tensor), tensor.dtype, tensor.device, tuple(tensor.shape), tuple(tensor.stride()),
+            type(tensor), tensor.dtype, tensor.device, shape, stride,
             tensor.requires_grad, dispatch_keys(tensor), thread_dispatch_keys(), tensor.is_conj(), tensor.is_neg(),
             None if either else tensor.is_leaf, reference,
         )  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.type.__name__} {self.dtype} {self.shape} on {self.device}"
+        return f"{self.type.__name__} {self.dtype} {_sizes(self.shape)} on {self.device}"
 
     def differences(self, value: object) -> list[str]:
         """In words, how a value differs from these facts; the first is the plainest."""
+        return [f"{name} {fact(now)}, was {fact(before)}" for name, before, now in self.changes(value)]
+
+    def changes(self, value: object) -> list[tuple[str, Any, Any]]:
+        """What a value has otherwise: each fact's name, what it was and what it is."""
         if type(value) is not self.type:
-            return [f"type {type(value).__qualname__}, was {self.type.__qualname__}"]
+            return [("type", self.type.__qualname__, type(value).__qualname__)]
         assert isinstance(value, torch.Tensor)
         if value.layout is not torch.strided:
-            return [f"layout {value.layout}, was torch.strided"]
+            return [("layout", torch.strided, value.layout)]
         now = TensorFacts.of(value)
         names = ("dtype", "device", "shape", "stride", "requires_grad", "conjugate", "negative", "keys", "thread_keys")
-        found = [f"{n} {getattr(now, n)}, was {getattr(self, n)}" for n in names if getattr(now, n) != getattr(self, n)]
+        found: list[tuple[str, Any, Any]] = []
+        for name in names:
+            before, after = getattr(self, name), getattr(now, name)
+            if name in ("shape", "stride"):
+                if not _fits(after, before):
+                    found.append((name, before, after))
+            elif before != after:
+                found.append((name, before, after))
         if self.leaf is not None and value.is_leaf != self.leaf:
-            found.append(f"is_leaf {value.is_leaf}, was {self.leaf}")
+            found.append(("is_leaf", self.leaf, value.is_leaf))
         return found
 
 
@@ -118,14 +132,30 @@ def _plain_tensors_check(facts: Sequence[TensorFacts]) -> Check:
     return check
 
 
+def _fits(numbers: Sequence[int], expected: Sequence[int | None]) -> bool:
+    """Are these sizes or strides as they were, where that matters?"""
+    if numbers == expected:
+        return True
+    return len(numbers) == len(expected) and all(b is None or a == b for a, b in zip(numbers, expected, strict=True))
+
+
+def fact(value: Any) -> str:
+    """A fact about a tensor in words."""
+    return _sizes(value) if isinstance(value, tuple) else str(value)
+
+
+def _sizes(expected: Sequence[int | None]) -> str:
+    return f"({', '.join('any' if n is None else str(n) for n in expected)}{',' if len(expected) == 1 else ''})"
+
+
 def _matches(tensor: Any, facts: TensorFacts) -> bool:
     return (
         type(tensor) is facts.type
         and dispatch_keys(tensor) == facts.keys
         and tensor.layout is torch.strided
-        and tensor.shape == facts.shape
+        and _fits(tensor.shape, facts.shape)
         and tensor.dtype is facts.dtype
-        and tensor.stride() == facts.stride
+        and _fits(tensor.stride(), facts.stride)
         and tensor.device == facts.device
         and tensor.requires_grad is facts.requires_grad
         and tensor.is_conj() is facts.conjugate
@@ -137,21 +167,27 @@ def _matches(tensor: Any, facts: TensorFacts) -> bool:
 # storage overlap ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Which of some tensors share memory: how many bytes each spans, and (i, j, bytes from i to j) of each pair."""
+    """Which of some tensors share memory: how many bytes each spans, and (i, j, bytes from i to j) of each pair.
+
+    measured: their sizes differ from call to call, so what they span is looked at anew.
+    """
 
     extents: tuple[int, ...]
     pairs: tuple[tuple[int, int, int], ...]
+    measured: bool = False
 
     @classmethod
-    def of(cls, tensors: Sequence[torch.Tensor]) -> Overlap:
+    def of(cls, tensors: Sequence[torch.Tensor], *, measured: bool = False) -> Overlap:
         extents = tuple(map(_extent, tensors))
-        return cls(extents, _overlapping([t.data_ptr() for t in tensors], extents))
+        return cls(extents, _overlapping([t.data_ptr() for t in tensors], extents), measured)
 
     def checker(self) -> Check:
         """Do these tensors, whose shapes and strides were checked, overlap exactly so? A function that asks this.
 
         It knows where the tensors lay that it looked at last: of a model's hundreds the same ones are given again.
         """
+        if self.measured:
+            return self._overlap_just_so
         known = _Known(self)
 
         def check(*tensors: torch.Tensor) -> bool:
@@ -165,6 +201,10 @@ class Overlap:
             return True
 
         return check
+
+
+    def _overlap_just_so(self, *tensors: torch.Tensor) -> bool:
+        return _overlapping([*map(_data_ptr, tensors)], [*map(_extent, tensors)]) == self.pairs
 
 
 _data_ptr = torch.Tensor.data_ptr

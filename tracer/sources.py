@@ -197,9 +197,25 @@ class Call(Source):
     __str__ = Source.__str__
 
 
+@dataclass(frozen=True, slots=True)
+class Formula(Source):
+    """An expression over numbers: `{0} <= {1} * 2`, with a place for each part."""
+
+    template: str
+    parts: tuple[Source, ...]
+
+    def bases(self) -> tuple[Source, ...]:
+        return self.parts
+
+    def render(self, text: Callable[[Source], str]) -> str:
+        return f"({self.template.format(*map(text, self.parts))})"
+
+    __str__ = Source.__str__
+
+
 def read_from(source: Source) -> set[Source]:
     """The source itself or, of an expression, what it is made of."""
-    if not isinstance(source, (Operation, Call)):
+    if not isinstance(source, (Operation, Call, Formula)):
         return set() if isinstance(source, (Held, Literal)) else {source}
     return {source}.union(*map(read_from, source.bases()))
 

@@ -12,7 +12,7 @@ import functools
 import importlib
 import logging
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch.fx
 import torch.nn.modules.module as module_code
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext, tracing
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
@@ -53,6 +54,8 @@ __all__ = [
     "can_be_named",
     "compiling",
     "cpp_compiler_command",
+    "empty_fake",
+    "enable_python_dispatcher",
     "enter_autocast",
     "enter_inference_mode",
     "exit_autocast",
@@ -182,17 +185,26 @@ def indexing_by_tensors() -> Any:
 
 
 # fake tensors ---------------------------------------------------------------------------------------------------------
-def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
-    """The fake of a leaf that shares nothing, as `mode.from_tensor` makes it, but without .grad."""
+def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor, layout: tuple[Any, Any] | None = None) -> FakeTensor:
+    """The fake of a leaf that shares nothing, as `mode.from_tensor` makes it, but without .grad.
+
+    layout: sizes and strides, some of which are symbols.
+    """
+    sizes, strides = (tensor.shape, tensor.stride()) if layout is None else layout
     meta = torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
+        sizes, strides, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
     )
     fake = FakeTensor(mode, meta, tensor.device)
     if isinstance(tensor, torch.nn.Parameter):
         fake._is_param = True
-    if tensor.requires_grad and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
+    if tensor.requires_grad and tensor.is_leaf and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
         fake.grad_dtype = tensor.grad_dtype
     return fake
+
+
+def empty_fake(mode: FakeTensorMode, shape: Sequence[int], like: FakeTensor) -> FakeTensor:
+    """A new contiguous fake of another's dtype and device."""
+    return FakeTensor(mode, torch.empty(shape, dtype=like.dtype, device="meta"), like.fake_device)
 
 
 def remember_fake(mode: FakeTensorMode, tensor: torch.Tensor, fake: FakeTensor) -> None:
@@ -205,13 +217,16 @@ def remember_fake(mode: FakeTensorMode, tensor: torch.Tensor, fake: FakeTensor) 
 
 # shapes and graphs ----------------------------------------------------------------------------------------------------
 def new_shape_env() -> ShapeEnv:
-    """An environment in which nothing that depends on a tensor's values becomes a symbol: such operators fail."""
-    return ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    """An environment in which nothing that depends on a tensor's values becomes a symbol: such operators fail.
+
+    Sizes that happen to be equal are symbols of their own (no duck shapes), made one only where an operator needs it.
+    """
+    return ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False, duck_shape=False)
 
 
 def shape_env_state(shape_env: ShapeEnv) -> tuple[int, ...]:
-    """Changes whenever the environment learned something that cannot be taken back."""
-    return len(shape_env.guards), len(shape_env.replacements), len(shape_env.var_to_range), len(shape_env.divisible)
+    """Changes whenever the environment learned something that cannot be taken back. A symbol more does no harm."""
+    return len(shape_env.guards), len(shape_env.replacements), len(shape_env.divisible)
 
 
 def lazy_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
@@ -302,6 +317,9 @@ class StaticFakeMode(FakeTensorMode):
     """
 
     supports_higher_order_operators = True
+    #: by the identity of an input: sizes and strides, some of which are symbols; its fake, once it was asked for
+    layouts: Mapping[int, tuple[Any, Any]]
+    _made: dict[int, FakeTensor]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         if isinstance(func, HIGHER_ORDER):
@@ -309,15 +327,23 @@ class StaticFakeMode(FakeTensorMode):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def from_tensor(self, tensor: torch.Tensor, **options: Any) -> FakeTensor:
+        layout = self.layouts.get(id(tensor))
+        if layout is not None:
+            fake = self._made.get(id(tensor))
+            if fake is None:
+                fake = self._made[id(tensor)] = plain_fake(self, tensor, layout)
+            return fake
         if options.get("symbolic_context") is None:
             options["static_shapes"] = True
         return super().from_tensor(tensor, **options)
 
 
 @contextmanager
-def compiling(shape_env: ShapeEnv) -> Iterator[TracingContext]:
-    """What AOTAutograd and Inductor look for around a compile."""
-    context = TracingContext(StaticFakeMode(shape_env=shape_env))
+def compiling(shape_env: ShapeEnv, layouts: Mapping[int, tuple[Any, Any]]) -> Iterator[TracingContext]:
+    """What AOTAutograd and Inductor look for around a compile. `layouts`: of inputs with symbols among their sizes."""
+    mode = StaticFakeMode(shape_env=shape_env)
+    mode.layouts, mode._made = layouts, {}
+    context = TracingContext(mode)
     with tracing(context):
         yield context
 

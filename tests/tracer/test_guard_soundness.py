@@ -257,6 +257,28 @@ def default_dtype(fn: Function) -> Iterator[Any]:
         torch.set_default_dtype(before)
 
 
+# sizes that are symbols ----------------------------------------------------------------------------------------------
+@changing(Kind.SHAPE, lambda x: x + 1 if x.shape[0] > 6 else x * 3)
+def size_decides(fn: Function) -> Iterator[Any]:
+    fn(torch.ones(4))
+    yield fn(torch.ones(5))
+    yield fn(torch.ones(9))
+
+
+@changing(Kind.SHAPE, lambda x, y: x + 1 if x.shape == y.shape else x * 3)
+def sizes_are_equal(fn: Function) -> Iterator[Any]:
+    fn(torch.ones(4), torch.ones(4))
+    yield fn(torch.ones(5), torch.ones(5))
+    yield fn(torch.ones(5), torch.ones(6))
+
+
+@changing(Kind.SHAPE, lambda x: (x * 3, x.stride()))
+def strides(fn: Function) -> Iterator[Any]:
+    fn(torch.ones(4, 5))
+    yield fn(torch.ones(6, 7))
+    yield fn(torch.ones(6, 9)[:, :7])
+
+
 # the tests -----------------------------------------------------------------------------------------------------------
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

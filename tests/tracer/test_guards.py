@@ -22,7 +22,7 @@ from tracer.errors import InternalError, UserLine
 from tracer.guard_text import explain_failure, guard_text
 from tracer.guards import MISSING, NOWHERE, Guard, GuardSet, Kind, describe, has_value, same_value, type_attribute
 from tracer.originals import original_code
-from tracer.sources import Attr, Call, Global, Held, Index, Item, Literal, Operation, Param
+from tracer.sources import Attr, Call, Formula, Global, Held, Index, Item, Literal, Operation, Param
 
 X, Y, SELF = Param("x"), Param("y"), Param("self")
 
@@ -734,6 +734,13 @@ def test_expression() -> None:
     assert Checker((Kind.EXPRESSION, more, False)).value(x=3) and not Checker((Kind.EXPRESSION, more, False)).value(x=4)
 
 
+def test_relation_of_sizes() -> None:
+    rows, columns = Item(Attr(X, "shape"), 0), Item(Attr(X, "shape"), 1)
+    checker = Checker((Kind.TYPE, X, torch.Tensor), (Kind.SHAPE, Formula("{0}*2 <= {1}", (rows, columns)), None))
+    assert checker.value(x=torch.ones(2, 4)) and not checker.value(x=torch.ones(3, 4))
+    assert str(checker.guards[1]) == "x.shape[0]*2 <= x.shape[1]"
+
+
 def test_every_kind_has_a_test_of_its_own() -> None:
     tested = {name for name in globals() if name.startswith("test_")}
     names = {
@@ -743,6 +750,7 @@ def test_every_kind_has_a_test_of_its_own() -> None:
         Kind.TENSOR: "test_tensors", Kind.ALIAS: "test_alias", Kind.NOT_ALIAS: "test_alias",
         Kind.NO_OVERLAP: "test_no_overlap", Kind.TYPE_ATTR: "test_class_attribute", Kind.CODE: "test_code",
         Kind.NAMES: "test_names", Kind.STATE: "test_state", Kind.EXPRESSION: "test_expression",
+        Kind.SHAPE: "test_relation_of_sizes",
     }  # fmt: skip
     assert set(names) == set(Kind) and set(names.values()) <= tested
 

@@ -478,3 +478,24 @@ def test_changing_inputs_and_modes():
         return Square.apply(x) + checkpoint(torch.sin, x, use_reentrant=False)
 
     check_calls(f, (leaf(2, 3),), (r(2, 3),), (leaf(4),), (leaf(2, 3),), backward=True)
+
+
+def test_a_view_becomes_an_input_behind_the_call_that_gave_its_base_a_history():
+    """Its fake is made before that call, so that it gets the history as the real view does."""
+    weight = leaf(3)
+
+    def f(x, row):
+        x.mul_(weight)
+        return x.requires_grad, row.requires_grad, row * 2
+
+    def results(fn):
+        x = r(2, 3)
+        *told, y = fn(x, x[0])
+        y.sum().backward()
+        return told, y, weight.grad.clone(), x
+
+    expected = results(f)
+    weight.grad = None
+    told, y, grad, x = results(compile_with(f, backend="eager", fullgraph=True))
+    assert told == expected[0] == [True, True]
+    torch.testing.assert_close((y, grad, x), expected[1:])

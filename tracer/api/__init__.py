@@ -10,18 +10,19 @@ from typing import Any
 import torch
 
 from .. import backends, config, log
-from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings
+from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..errors import GraphBreak
 from ..originals import original_code, plain_copy
-from ..report import Report, plain_report, report_on
+from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
 from .disabling import Disabled, disabled
 from .models import copy_module
 from .runtime import Runtime
+from .stances import StanceChange
 
 __all__ = [
-    "compile", "counters", "disable", "explain", "install", "installed", "is_compiling", "original", "reset",
-    "uninstall",
+    "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling",
+    "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -34,17 +35,26 @@ def install(
     accumulated_recompile_limit: int = 256,
     compile_after: int = 1,
     unroll_limit: int = DEFAULT_UNROLL_LIMIT,
+    fail_on_recompile_limit_hit: bool = False,
+    error_on_recompile: bool = False,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
     backend, dynamic: for every `compile` that does not say.  recompile_limit: regions for one entry of a function,
-    accumulated_recompile_limit: for all its entries together; past it the function runs plain for what no region fits.
-    compile_after: compile at the n-th call.
+    accumulated_recompile_limit: for all its entries together, and for all compile calls of its code; past either the
+    function runs plain for what no region fits, and a warning says so once. With fail_on_recompile_limit_hit, or with
+    `fullgraph`, it raises `RecompileLimit` instead.
+    error_on_recompile: `RecompileError` is raised where an entry would get a second region.
+    compile_after: a function is compiled at its n-th call; until then it runs as it is. Calls count from `install`,
+    `compile` or `reset` on, whichever was last, for all functions together that share what is compiled.
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
     A second `install` only changes these settings, for later compiles.
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
-    settings = Settings(backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit)
+    settings = Settings(
+        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit,
+        fail_on_recompile_limit_hit, error_on_recompile,
+    )  # fmt: skip
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
     log.set_logs_from_environment()
@@ -72,6 +82,9 @@ def compile(
     dynamic: bool | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    compile_after: int | None = None,
     inplace: bool = True,
 ) -> Any:
     """Compile a function or a module; also a decorator, with or without arguments.
@@ -85,9 +98,13 @@ def compile(
     that share its code: what is returned is compiled, what was given stays as it is.
 
     fullgraph: a graph break is raised to the caller, as `tracer.GraphBreak`.
-    backend, mode, options, dynamic: as for torch.compile; None is what `install` said.
+    backend, mode, options, dynamic, recompile_limit: as for torch.compile; None is what `install` said.
+    compile_after: None is what `install` said.
+    isolate_recompiles: what this call compiles, and its recompile_limit, are shared with no other call's.
     """
-    chosen = Options(backend, fullgraph, dynamic, mode, options)
+    chosen = Options(
+        backend, fullgraph, dynamic, mode, options, recompile_limit, isolate_recompiles, compile_after
+    )
     if not config.switched_off() and (mode is not None or options is not None or backend not in (None, "eager")):
         backends.lookup(backend, mode=mode, options=None if options is None else dict(options), dynamic=dynamic)
     if fn is None:
@@ -165,7 +182,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     plain Python: functions that are compiled themselves run compiled, whether `recursive` or not.
     """
     if fn is None:
-        return Disabled(reason, runtime.translator.held_off)
+        return Disabled(reason, runtime.translator.lock.held_off)
     return disabled(fn, reason)
 
 
@@ -227,11 +244,44 @@ def explain(fn: Any) -> Callable[..., Report]:
     return call
 
 
+def explain_recompiles(fn: Any) -> RecompileReport:
+    """Why a compiled function or model was compiled more than once, or was not at a limit or under a stance.
+
+    For each time: the nearest region that was there, the guard of it that failed first, what was and is there, the
+    user's line that needs the guard, and what would avoid it. Data, and text when it is printed.
+    """
+    state = runtime.state_of(fn)
+    if state is None:
+        raise ValueError(f"{fn!r} is not compiled, so it was never compiled again")
+    return recompiles_of(state)
+
+
+def set_stance(
+    stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Backend | None = None
+) -> StanceChange:
+    """As torch.compiler.set_stance: from now on, as a context manager or as a decorator. It holds for all threads.
+
+    "default".  "force_eager": all runs plain, functions that are running right now included, from their next entry on.
+    "eager_on_recompile": what is compiled runs, nothing new is compiled.  "fail_on_recompile": where something would be
+    compiled `RecompileError` is raised.  "eager_then_compile": what is reached for the first time runs plain.
+    force_backend: with "default" only: all is compiled by this backend; what others compiled waits until the end of it.
+    "aot_eager_then_compile" and skip_guard_eval_unsafe are refused (ValueError): guards are never left out here.
+    """
+    if skip_guard_eval_unsafe:
+        raise ValueError("skip_guard_eval_unsafe is not offered: a region whose guards were not asked may be wrong")
+    chosen = Stance(stance, force_backend)
+    if force_backend is not None and not config.switched_off():
+        backends.lookup(force_backend)
+    return StanceChange(chosen, runtime.set_stance)
+
+
 def is_grafted(fn: types.FunctionType) -> bool:
     """Does this function object have grafted code right now?"""
     return original_code(fn.__code__) is not fn.__code__
 
 
 #: Nobody captures these.
-for _function in (install, uninstall, installed, compile, original, disable, reset, counters, explain):
+for _function in (
+    install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
+):  # fmt: skip
     setattr(_function, DISABLED, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import threading
 import types
@@ -11,7 +13,7 @@ import torch
 
 from .. import config, log
 from ..cache import CodeState, Counters, Registry
-from ..config import Options, Settings
+from ..config import Options, Settings, Stance
 from ..events import FunctionStarts, NoToolId, cheap_starts
 from ..originals import original_code
 from ..translate import Translator
@@ -32,6 +34,7 @@ class Runtime:
         self._starts = starts or cheap_starts()
         self._models: dict[int, tuple[CompiledModel, Any]] = {}
         self._told_off = False
+        self._isolated = itertools.count(1)
         #: taken behind the translator's lock, never the other way round
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -45,7 +48,7 @@ class Runtime:
 
     @property
     def _armed(self) -> bool:
-        return self.on or not (self._told_off or config.switched_off())
+        return (self.on or not (self._told_off or config.switched_off())) and not self.translator.stance.is_eager
 
     # on and off -----------------------------------------------------------------------------------------------------
     def install(self, settings: Settings) -> None:
@@ -56,14 +59,19 @@ class Runtime:
             if self.on:
                 return
             self.translator.grafter.watch = self._watch if self._starts is not None else None
+            for state in self.registry:
+                if state.grafted is not None and self.translator.hotness.stays_cold(state):
+                    state.restore()
+                    state.drop_regions()
             self.translator.on = True
-            self._arm_all()
+            if self._armed:
+                self._arm_all()
 
     def uninstall(self) -> None:
         """Nothing of it is left: code objects, events, attributes. What was compiled is remembered, weakly."""
         self._told_off = True  # who uninstalls knows
         self.translator.on = False
-        with self.translator.at_rest(), self._lock:
+        with self.translator.lock.at_rest(), self._lock:
             self.translator.grafter.watch = None
             self._disarm_all()
             if self._starts is not None:
@@ -71,9 +79,24 @@ class Runtime:
             for state in self.registry:
                 state.drop_regions()
 
+    def set_stance(self, stance: Stance) -> Stance:
+        """Put a stance in force, for all threads; gives the one before."""
+        translator = self.translator
+        if translator.lock.is_mine:
+            raise RuntimeError("set_stance was called by what runs while a function is compiled")
+        with translator.lock.at_rest(), self._lock:
+            before, translator.stance = translator.stance, stance
+            if before.backend != stance.backend:
+                translator.exchange_regions(before, stance)
+            if before.is_eager != stance.is_eager:
+                self.registry.mute(stance.is_eager)
+                if self._armed:
+                    self._arm_all()
+        return before
+
     def reset(self) -> None:
         """Drop all regions; what is compiled stays so, and is captured anew."""
-        with self.translator.at_rest(), self._lock:
+        with self.translator.lock.at_rest(), self._lock:
             for state in self.registry:
                 state.restore()
                 state.drop_regions()
@@ -123,7 +146,8 @@ class Runtime:
         with self._lock:
             original = original_code(function.__code__)
             earlier = self.registry.state_of(function)
-            key = (id(function.__globals__), options.key, tag)
+            alone = next(self._isolated) if options.isolate_recompiles else 0
+            key = (id(function.__globals__), options.key, tag, alone)
             state = self.registry.find(original, key)
             if state is None:
                 state = self.registry.create(original, function.__globals__, options, key, start)
@@ -138,8 +162,11 @@ class Runtime:
     def _arm(self, state: CodeState, function: types.FunctionType) -> None:
         if state.grafted is None:
             self.translator.graft_first(state)
-        while state.grafted is not None and function.__code__ is not state.grafted:  # another thread may graft anew
-            function.__code__ = state.grafted
+        # another thread may graft anew; and somebody may have given it other code
+        while (grafted := state.grafted) is not None and function.__code__ is not grafted:
+            if original_code(function.__code__) is not state.original:
+                return
+            function.__code__ = grafted
         self.translator.grafter.watch_start(state)
 
     # models ---------------------------------------------------------------------------------------------------------
@@ -148,7 +175,7 @@ class Runtime:
         with self._lock:
             found = self._models.get(id(model))
             if found is not None and found[0].reference() is model:
-                if found[1] == options.key:
+                if found[1] == options.key and not options.isolate_recompiles:
                     return
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
@@ -167,5 +194,7 @@ class Runtime:
             if found is None or found[0].reference() is not target:
                 return None
             target = found[0].private
+        while isinstance(target, functools.partial):
+            target = target.func
         target = getattr(target, "__func__", target)
         return self.registry.state_of(target) if isinstance(target, types.FunctionType) else None

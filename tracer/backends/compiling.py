@@ -43,7 +43,8 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
 
 def _compiled(capture: FxCapture, backend: Backend) -> Compiled:
     examples, grad_enabled = capture.examples(), torch.is_grad_enabled()
-    with _lock, _same_random_state(), torch_private.compiling(capture.shape_env):
+    layouts = {key: (layout.sizes, layout.strides) for key, layout in capture.layouts.items()}
+    with _lock, _same_random_state(), torch_private.compiling(capture.shape_env, layouts):
         try:
             compiled = backend.compiler(capture.module, examples)
         except Exception as error:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import torch
 
-from ..graph.fx_capture import FxCapture
+from ..graph.fx_capture import FxCapture, GraphTensor, Output
 
 Call = Callable[..., Sequence[torch.Tensor]]
 
@@ -27,11 +28,14 @@ def with_fresh_results(capture: FxCapture, call: Call) -> Call:
     def fresh(*inputs: torch.Tensor) -> Sequence[torch.Tensor]:
         nonlocal to_clone
         results = call(*inputs)
-        if to_clone is None:
-            to_clone = _to_clone(capture, candidates, inputs, results)
-        if to_clone:
+        now = to_clone
+        if now is None:
+            now = _to_clone(capture, candidates, inputs, results)
+            if all(_storage(results[index]) is not None for index in candidates):  # what is empty tells nothing
+                to_clone = now
+        if now:
             results = list(results)
-            for index in to_clone:
+            for index in now:
                 results[index] = results[index].clone()
         return results
 
@@ -43,24 +47,33 @@ def _has_a_twin(capture: FxCapture, index: int) -> bool:
     output = capture.outputs[index]
     if output.same_as_input is not None:
         return False
-    size = prod(output.shape)
     return any(
-        at not in output.shares_with and tensor.fake.dtype == output.dtype and tensor.fake.numel() >= size
-        for at, tensor in enumerate(capture.inputs)
+        at not in output.shares_with and given.fake.dtype == output.dtype and _is_as_large(given.fake.shape, output)
+        for at, given in enumerate(capture.inputs)
+        if isinstance(given, GraphTensor)
     ) or any(
-        at not in output.shares_with_outputs and other.dtype == output.dtype and prod(other.shape) >= size
+        at not in output.shares_with_outputs and other.dtype == output.dtype and _is_as_large(other.shape, output)
         for at, other in enumerate(capture.outputs[:index])
     )
 
 
+def _is_as_large(shape: Sequence[Any], output: Output) -> bool:
+    """Could it be, where sizes are symbols?"""
+    if any(type(size) is not int for size in (*shape, *output.shape)):
+        return True
+    return prod(shape) >= prod(output.shape)
+
+
 def _to_clone(
-    capture: FxCapture, candidates: list[int], inputs: Sequence[torch.Tensor], results: Sequence[torch.Tensor]
+    capture: FxCapture, candidates: list[int], inputs: Sequence[Any], results: Sequence[torch.Tensor]
 ) -> list[int]:
     """The candidates that share memory with an input, or an earlier result that keeps its own, and should not."""
     found: list[int] = []
     for index in candidates:
         output, storage = capture.outputs[index], _storage(results[index])
-        others = [tensor for at, tensor in enumerate(inputs) if at not in output.shares_with]
+        others = [
+            given for at, given in enumerate(inputs) if at not in output.shares_with and isinstance(given, torch.Tensor)
+        ]
         others += [r for at, r in enumerate(results[:index]) if at not in (*output.shares_with_outputs, *found)]
         if storage is not None and any(_storage(other) == storage for other in others):
             found.append(index)

@@ -17,6 +17,7 @@ import torch.fx
 from ..errors import GraphBreak
 from .finishing import remove_dead_code, storage_of
 from .fx_capture import GraphTensor
+from .sizes import SIZE_NODE
 
 if TYPE_CHECKING:
     from .builder import GraphBuilder
@@ -79,7 +80,9 @@ class OpenBody:
         return {id(tensor) for tensor in self._builder._tensors.values() if tensor.node in moved}
 
     def _moved(self) -> list[torch.fx.Node]:
-        return [node for node in self._builder._nodes[self._mark.nodes :] if node.op != "placeholder"]
+        """Neither inputs of the graph nor sizes, which stand at its head."""
+        made = self._builder._nodes[self._mark.nodes :]
+        return [node for node in made if node.op != "placeholder" and SIZE_NODE not in node.meta]
 
     def close(self, result: Any, first: Sequence[GraphTensor] = ()) -> Body:
         """Cut the body out. `result` is what it returns: tensors of the graph, and structures of them.
@@ -91,13 +94,16 @@ class OpenBody:
         self._refuse_effects()
         inside, known = set(moved), {tensor.node: tensor for tensor in builder._tensors.values()}
         used = dict.fromkeys(tensor.node for tensor in first)
-        for node in moved:
+        sizes = self._sizes_used(moved)
+        for node in [*sizes, *moved]:
             used.update(dict.fromkeys(node.all_input_nodes))
         used.update(dict.fromkeys(tensor.node for tensor in graph_tensors(result)))
-        free = [node for node in used if node not in inside]
+        free = [node for node in used if node not in inside and node not in sizes]
+        if any(node.op == "placeholder" and node not in known for node in free):
+            raise GraphBreak("function given to torch has effects", "it uses a Python number that changes at each call")
         if any(node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it leaves a mode that was entered outside")
-        graph = self._copy(moved, free, result)
+        graph = self._copy([*sizes, *moved], free, result)
         name = f"_body{builder.bodies}"
         builder.bodies += 1
         setattr(builder.root, name, module := torch.fx.GraphModule(builder.root, graph))
@@ -105,11 +111,21 @@ class OpenBody:
         builder._nodes.append(node := builder.graph.get_attr(name))
         return Body(module, node, tuple(known[node] for node in free))
 
+    def _sizes_used(self, moved: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+        """What computes the sizes that the body uses: it is computed again within it, from the inputs."""
+        wanted = {node for m in moved for node in m.all_input_nodes if SIZE_NODE in node.meta}
+        found = [node for node in self._builder.graph.nodes if SIZE_NODE in node.meta] if wanted else []
+        for node in reversed(found):  # what they are computed from stands before them
+            if node in wanted:
+                wanted.update(n for n in node.all_input_nodes if SIZE_NODE in n.meta)
+        return [node for node in found if node in wanted]
+
     def _refuse_effects(self) -> None:
         builder = self._builder
         if builder._state != self._mark.state:
             raise GraphBreak("function given to torch has effects", "it changes torch's state")
-        outside = list(builder._tensors.values())[: self._mark.tensors] + builder.inputs
+        outside = list(builder._tensors.values())[: self._mark.tensors]
+        outside += [given for given in builder.inputs if isinstance(given, GraphTensor)]
         if self.writes & {storage_of(tensor.fake) for tensor in [*outside, *self.arguments]}:
             raise GraphBreak("function given to torch has effects", "it writes to a tensor that it did not make")
 

@@ -16,20 +16,22 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..errors import CannotUndo, GraphBreak, InternalError
+from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, MustBeStatic
 from ..signals import raised_by_signal
-from ..torch_private import FakeTensor, lazy_graph_module, new_shape_env, shape_env_state
+from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
 from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
 from .finishing import storage_of
-from .fx_capture import EndState, Examples, FxCapture, GraphTensor
-from .inputs import FakeMaker
+from .fx_capture import EndState, Examples, FxCapture, GraphInput, GraphNumber, GraphTensor
+from .inputs import FakeMaker, refuse_input
 from .refused import refuse
+from .shapes import Layout, Shapes
+from .sizes import SizeNodes
 from .state import ENTER, GRAD_MODE, Entered, State
 
-__all__ = ["FxCapture", "GraphBuilder", "GraphTensor", "Mark"]
+__all__ = ["FxCapture", "GraphBuilder", "GraphNumber", "GraphTensor", "Mark"]
 
 #: results of calls that are answers about a tensor, not tensors
 _ANSWERS = PLAIN | {torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool, type}
@@ -48,27 +50,29 @@ class Mark:
     random: bool
     irrevocable: int
     shapes: tuple[int, ...]
+    sizes: tuple[int, int, int]
     state: State
 
 
 class GraphBuilder:
     """Records calls; hands out a `GraphTensor` for each tensor, always the same one for the same tensor."""
 
-    def __init__(self, *, dynamic: bool | None = None) -> None:
-        self.dynamic = dynamic
+    def __init__(self) -> None:
         self.shape_env = new_shape_env()
+        self.shapes = Shapes(self.shape_env)
         self.fake_mode = ObservingFakeMode(self.shape_env)
         self._fakes = FakeMaker(self.fake_mode)
         self.graph = torch.fx.Graph()
         self.root = torch.nn.Module()
-        self.inputs: list[GraphTensor] = []
-        #: the real tensor of each input, held as long as the capture lasts
-        self.examples: list[torch.Tensor] = []
+        self.inputs: list[GraphInput] = []
+        #: the real tensor of each input, held as long as the capture lasts, or the symbol of a number
+        self.examples: list[torch.Tensor | torch.SymInt] = []
         self.random = False
         self.finished = False
         self._state = self._initial_state = State.current()
         #: every node in the order of its creation
         self._nodes: list[torch.fx.Node] = []
+        self._sizes = SizeNodes(self.graph, self._nodes)
         #: every tensor of the graph by the identity of its fake, which it keeps alive, in the order of creation
         self._tensors: dict[int, GraphTensor] = {}
         #: nodes that stay even if nobody uses their result
@@ -77,6 +81,10 @@ class GraphBuilder:
         self._written: dict[int, None] = {}
         self._constants: list[int] = []
         self._irrevocable = 0
+        #: storages of fakes that got another shape or history than their real tensors have
+        self._changed: set[int] = set()
+        #: the fakes of inputs to come, by the identity of the real tensor, which the caller keeps alive
+        self._expected: dict[int, FakeTensor] = {}
         self._grad_was_on = False
         #: entered around each call: what the real call will be within
         self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -84,26 +92,65 @@ class GraphBuilder:
         self.bodies = 0
 
     # inputs and constants -----------------------------------------------------------------------------------------
-    def add_input(self, tensor: torch.Tensor, source_text: str, *, static: bool = True) -> GraphTensor:
-        """A placeholder for a real tensor. The caller adds the same tensor only once."""
-        if not static:
-            raise InternalError(f"{source_text}: dynamic shapes are not captured yet")
-        fake = self._fakes.fake(tensor)
+    def add_input(self, tensor: torch.Tensor, source_text: str, layout: Layout | None = None) -> GraphTensor:
+        """A placeholder for a real tensor. The caller adds the same tensor only once.
+
+        layout: its sizes and strides, if some of them are symbols.  Raises MustBeStatic where memory is shared then.
+        """
+        fake = self._fake_input(tensor, layout)
         if id(fake) in self._tensors:
             raise InternalError(f"{source_text} is an input of the graph already")
+        node = self._placeholder(source_text)
+        self.examples.append(tensor)
+        self.inputs.append(result := self._know(node, fake))
+        if layout is not None:
+            self._sizes.found_in(node, layout)
+        return result
+
+    def add_number(self, number: torch.SymInt, source_text: str) -> GraphNumber:
+        """A placeholder for a Python number, for which a symbol stands."""
+        node = self._placeholder(source_text)
+        node.meta["example_value"] = number
+        self.examples.append(number)
+        self.inputs.append(result := GraphNumber(node, number))
+        self._sizes.is_input(number, node)
+        return result
+
+    def _placeholder(self, source_text: str) -> torch.fx.Node:
         point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
         with point:
             node = self.graph.placeholder(_identifier(source_text))
         node.target = node.name  # the parameter: two sources may give one identifier
         self._nodes.append(node)
-        self.examples.append(tensor)
-        self.inputs.append(result := self._know(node, fake))
-        return result
+        return node
+
+    def expect_input(self, tensor: torch.Tensor) -> None:
+        """It becomes an input behind a call that changes what shares its memory: its fake must see that call."""
+        self._expected[id(tensor)] = self._fakes.fake(tensor)
+
+    def _fake_input(self, tensor: torch.Tensor, layout: Layout | None) -> FakeTensor:
+        """Raises InputComesLate where its fake would be made from one that is not what the real tensor is any more."""
+        expected = self._expected.get(id(tensor))
+        if expected is not None:
+            if layout is not None:
+                raise MustBeStatic(tensor)
+            return expected
+        if self._changed:
+            refuse_input(tensor)
+            storage = storage_of(tensor)
+            for real, known in zip(self.examples, self.inputs, strict=True):
+                if not isinstance(real, torch.Tensor) or not isinstance(known, GraphTensor):
+                    continue
+                if storage_of(real) == storage and storage_of(known.fake) in self._changed:
+                    raise InputComesLate(tensor)
+        return self._fakes.fake(tensor, layout)
 
     def real_of(self, tensor: GraphTensor) -> torch.Tensor:
         """The real tensor that an input stands for."""
         at = next(i for i, candidate in enumerate(self.inputs) if candidate is tensor)
-        return self.examples[at]
+        found = self.examples[at]
+        assert isinstance(found, torch.Tensor)
+        return found
 
     def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
         """A real tensor that belongs to the graph itself, and that the graph may not write."""
@@ -138,7 +185,7 @@ class GraphBuilder:
         fake_kwargs, node_kwargs = convert(kwargs, self._symbol) if kwargs else ({}, {})
         observed = self.fake_mode.observed = Observed()
         try:
-            with self.fake_mode, self.around_calls():
+            with self.fake_mode, self.around_calls(), self._symbolic_kernels():
                 if method:
                     result = getattr(fake_args[0], target)(*fake_args[1:], **fake_kwargs)  # type: ignore[arg-type]
                 else:
@@ -160,8 +207,12 @@ class GraphBuilder:
             self._effects.append(node)
         return known if known is not None else self._distribute(result, node)
 
+    def _symbolic_kernels(self) -> AbstractContextManager[object]:
+        """Where C++ would make numbers of symbols, torch's decompositions in Python compute with them."""
+        return enable_python_dispatcher() if self.shapes.used else nullcontext()
+
     def _symbol(self, value: Any) -> Any:
-        raise InternalError(f"{value} is an argument: dynamic shapes are not captured yet")
+        return self._sizes.of(value, self.inputs[-1].node)
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
@@ -235,9 +286,14 @@ class GraphBuilder:
             if storage in self._constants:
                 raise GraphBreak("argument cannot be in a graph", "a constant that is written", "clone it first")
             wrote = True
+            if storage in self._fakes.views:
+                raise MustBeStatic(self._fakes.views[storage])
             self._written[storage] = None
             # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
-            if constant or metadata(tensor) != before:
+            if metadata(tensor) != before:
+                self._changed.add(storage)
+                self._irrevocable += 1
+            elif constant:
                 self._irrevocable += 1
         return wrote
 
@@ -283,13 +339,17 @@ class GraphBuilder:
 
     @property
     def writes_inputs(self) -> bool:
-        return any(storage_of(tensor.fake) in self._written for tensor in self.inputs)
+        return any(self._is_written(given) for given in self.inputs)
+
+    def _is_written(self, given: GraphInput) -> bool:
+        return isinstance(given, GraphTensor) and storage_of(given.fake) in self._written
 
     # undo ---------------------------------------------------------------------------------------------------------
     def mark(self) -> Mark:
         return Mark(
             len(self._nodes), len(self._tensors), len(self.inputs), len(self._effects), len(self._written),
-            len(self._constants), self.random, self._irrevocable, shape_env_state(self.shape_env), self._state,
+            len(self._constants), self.random, self._irrevocable, shape_env_state(self.shape_env), self._sizes.mark(),
+            self._state,
         )  # fmt: skip
 
     def can_undo(self, mark: Mark) -> bool:
@@ -314,6 +374,7 @@ class GraphBuilder:
         del self._effects[mark.effects :], self._constants[mark.constants :]
         _cut(self._tensors, mark.tensors)
         _cut(self._written, mark.written)
+        self._sizes.rollback(mark.sizes)
         self.random = mark.random
 
     # the end ------------------------------------------------------------------------------------------------------
@@ -345,13 +406,14 @@ class GraphBuilder:
             module=lazy_graph_module(self.root, graph),
             inputs=inputs,
             outputs=finishing.describe_outputs(outputs, inputs),
-            mutates_inputs=tuple(i for i, tensor in enumerate(inputs) if storage_of(tensor.fake) in self._written),
+            mutates_inputs=tuple(i for i, given in enumerate(inputs) if self._is_written(given)),
             uses_rng=self.random,
             changes_state=finishing.changes_state(graph),
             records_autograd=self._grad_was_on and any(t.fake.requires_grad for t in self._tensors.values()),
             end_state=end_state,
             operators=finishing.count_operators(graph),
             shape_env=self.shape_env,
+            layouts=dict(self.shapes.layouts),
             _examples=Examples(self.examples[index] for index in used),
         )
 

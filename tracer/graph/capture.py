@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import DEFAULT_UNROLL_LIMIT
 from ..errors import GraphBreak
 from ..sources import Source
+from .shapes import History, Shapes
 
 if TYPE_CHECKING:
     from rewriter.decode import Decoded
@@ -75,6 +76,7 @@ class Request:
     """What one capture is asked: an entry, the live objects its slot was given, and what is known already.
 
     arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
+    history: what earlier captures of this entry have seen of the sizes of tensors.
     changing: texts of sources whose numbers are expected to change from call to call, or have changed.
     unroll_limit: how many nodes of the graph one loop may be unrolled into; beyond, it runs for real.
     """
@@ -88,6 +90,7 @@ class Request:
     fullgraph: bool = False
     dynamic: bool | None = None
     changing: frozenset[str] = frozenset()
+    history: History = field(default_factory=History)
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
 
 
@@ -103,6 +106,7 @@ class Capture:
     goes_on: where the next region may begin, if not where this one ends.
     spares: there is no graph, since nobody needs what the captured operators compute.
     passed_by: where execution would have gone on at the branches of the function that were taken the other way.
+    shapes: the symbols among sizes and numbers, if there are any.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
     """
 
@@ -123,3 +127,10 @@ class Capture:
     spares: bool = False
     passed_by: tuple[int, ...] = ()
     inlined: tuple[Any, ...] = field(default=(), repr=False)
+    shapes: Shapes | None = field(default=None, repr=False)
+
+    def with_shape_guards(self) -> Capture:
+        """With what must hold of symbolic sizes: known once the graph is compiled, for the backend decides too."""
+        if self.shapes is None:
+            return self
+        return replace(self, guards=(*self.guards, *self.shapes.guards()), shapes=None)

@@ -22,6 +22,7 @@ from ..torch_private import (
     fake_higher_order,
     operator_traits,
 )
+from .fake_rules import RULES
 
 META_DEVICE = torch.device("meta")
 #: what a mark cannot give back once an operator changed it in place
@@ -70,9 +71,14 @@ class ObservingFakeMode(FakeTensorMode):
             return fake_higher_order(self, func, args, kwargs)
         kwargs = kwargs or {}
         traits = operator_traits(func)
+        rule = RULES.get(func) if not (kwargs or self.in_kernel_invocation) else None
+        known = None if rule is None else rule(self, *args)
+        if traits is not None:
+            self._observe(traits, args, kwargs)
+        if known is not None:
+            return known
         if traits is None:
             return self.dispatch(func, types, args, kwargs)
-        self._observe(traits, args, kwargs)
         # A fallback would run the real kernel on zeros, and so advance the real generator.
         self.allow_fallback_kernels = not traits.random
         try:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 import torch
 import torch.fx
 
-from .fx_capture import GraphTensor, Output
+from .fx_capture import GraphInput, GraphTensor, Output
+from .sizes import SIZE_NODE
 from .state import GRAD_MODE, STATE_TARGETS
 
 
@@ -43,19 +44,23 @@ def changes_state(graph: torch.fx.Graph) -> bool:
     return any(node.target in STATE_TARGETS for node in graph.nodes)
 
 
-def remove_unused_inputs(graph: torch.fx.Graph, inputs: Sequence[GraphTensor]) -> list[int]:
+def remove_unused_inputs(graph: torch.fx.Graph, inputs: Sequence[GraphInput]) -> list[int]:
     """Erase placeholders that nothing uses; indices of those left."""
     used = []
-    for index, tensor in enumerate(inputs):
-        if tensor.node.users:
+    for index, given in enumerate(inputs):
+        if given.node.users:
             used.append(index)
         else:
-            graph.erase_node(tensor.node)
+            graph.erase_node(given.node)
     return used
 
 
 def count_operators(graph: torch.fx.Graph) -> int:
-    return sum(node.op.startswith("call") and node.target not in STATE_TARGETS for node in graph.nodes)
+    """Sizes that are read off an input, and arithmetic on numbers, are none."""
+    return sum(
+        node.op.startswith("call") and node.target not in STATE_TARGETS and SIZE_NODE not in node.meta
+        for node in graph.nodes
+    )
 
 
 def storage_of(fake: torch.Tensor) -> int:
@@ -63,11 +68,12 @@ def storage_of(fake: torch.Tensor) -> int:
     return fake.untyped_storage()._cdata
 
 
-def describe_outputs(outputs: Sequence[GraphTensor], inputs: Sequence[GraphTensor]) -> tuple[Output, ...]:
+def describe_outputs(outputs: Sequence[GraphTensor], inputs: Sequence[GraphInput]) -> tuple[Output, ...]:
     by_storage: dict[int, list[int]] = {}
-    for index, tensor in enumerate(inputs):
-        by_storage.setdefault(storage_of(tensor.fake), []).append(index)
-    position = {id(tensor): index for index, tensor in enumerate(inputs)}
+    for index, given in enumerate(inputs):
+        if isinstance(given, GraphTensor):
+            by_storage.setdefault(storage_of(given.fake), []).append(index)
+    position = {id(given): index for index, given in enumerate(inputs)}
     earlier: dict[int, list[int]] = {}
     described = []
     for index, tensor in enumerate(outputs):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.fx
 
 from ..errors import InternalError
 from ..torch_private import FakeTensor, ShapeEnv
+from .shapes import Layout
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +24,20 @@ class GraphTensor:
 
     def __repr__(self) -> str:
         return f"<{self.node.name}: {self.fake.dtype} {tuple(self.fake.shape)}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphNumber:
+    """A Python number that the graph takes as an input: its node and the symbol that stands for it."""
+
+    node: torch.fx.Node
+    number: torch.SymInt
+
+    def __repr__(self) -> str:
+        return f"<{self.node.name}: {self.number}>"
+
+
+GraphInput = GraphTensor | GraphNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +77,27 @@ class EndState:
 
 
 class Examples:
-    """Real tensors, held until a graph is compiled, and weakly after that."""
+    """Real tensors, held until a graph is compiled, and weakly after that; symbols of numbers as they are."""
 
     __slots__ = ("_held", "_references")
 
-    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        self._held: tuple[torch.Tensor, ...] | None = tuple(tensors)
-        self._references = tuple(weakref.ref(tensor) for tensor in self._held)
+    def __init__(self, inputs: Iterable[torch.Tensor | torch.SymInt]) -> None:
+        self._held: tuple[torch.Tensor | torch.SymInt, ...] | None = tuple(inputs)
+        self._references = tuple(_reference(given) for given in self._held)
 
-    def get(self) -> list[torch.Tensor]:
+    def get(self) -> list[Any]:
         found = [reference() for reference in self._references]
-        tensors = [tensor for tensor in found if tensor is not None]
-        if len(tensors) < len(found):
+        inputs = [given for given in found if given is not None]
+        if len(inputs) < len(found):
             raise InternalError("an input of a graph was freed before the graph was compiled once more")
-        return tensors
+        return inputs
 
     def release(self) -> None:
         self._held = None
+
+
+def _reference(given: torch.Tensor | torch.SymInt) -> Callable[[], Any]:
+    return weakref.ref(given) if isinstance(given, torch.Tensor) else lambda: given
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +106,12 @@ class FxCapture:
 
     inputs: the inputs that the graph uses, in the order in which the compiled callable takes them.
     mutates_inputs: indices of the inputs whose data the graph writes, by themselves or through an alias.
+    layouts: by the identity of a real tensor, sizes and strides of those inputs that have symbols among them.
     records_autograd: the autograd engine may record something; if not, what looks into that has nothing to see.
     """
 
     module: torch.fx.GraphModule
-    inputs: tuple[GraphTensor, ...]
+    inputs: tuple[GraphInput, ...]
     outputs: tuple[Output, ...]
     mutates_inputs: tuple[int, ...]
     uses_rng: bool
@@ -99,14 +120,15 @@ class FxCapture:
     end_state: EndState
     operators: int
     shape_env: ShapeEnv = field(repr=False)
+    layouts: Mapping[int, Layout] = field(repr=False)
     _examples: Examples = field(repr=False)
 
     @property
     def graph(self) -> torch.fx.Graph:
         return self.module.graph
 
-    def examples(self) -> list[torch.Tensor]:
-        """The real tensors that the graph was captured with, for `inputs`."""
+    def examples(self) -> list[Any]:
+        """What the graph was captured with, for `inputs`: real tensors, and the symbols of numbers."""
         return self._examples.get()
 
     def release(self) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import torch
 
-from ..errors import GraphBreak
+from ..errors import GraphBreak, MustBeStatic
 from ..torch_private import FakeTensor, FakeTensorMode, is_transformed, plain_fake, remember_fake
+from .shapes import Layout
 
 #: parameters and buffers of plain modules and what users make; any other subclass may override operators
 PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter, torch.nn.Buffer])
@@ -22,22 +23,47 @@ class FakeMaker:
         self._mode = mode
         #: by real storage: the tensor whose fake was made directly, with it; None once torch knows the storage
         self._direct: dict[int, tuple[torch.Tensor, FakeTensor] | None] = {}
+        #: by real storage: the tensor with symbols among its sizes
+        self._symbolic: dict[int, torch.Tensor] = {}
+        #: by the storage of the fake: views with a history, of which the fake says nothing. They must not be written.
+        self.views: dict[int, torch.Tensor] = {}
 
-    def fake(self, tensor: torch.Tensor) -> FakeTensor:
-        """Raises GraphBreak for a tensor that a fake cannot stand for. The caller keeps the real tensor alive."""
+    def fake(self, tensor: torch.Tensor, layout: Layout | None = None) -> FakeTensor:
+        """Raises GraphBreak for a tensor that a fake cannot stand for. The caller keeps the real tensor alive.
+
+        layout: its sizes and strides, if there are symbols among them; then it must not share memory with another.
+        """
         refuse_input(tensor)
         storage = tensor.untyped_storage()._cdata
+        earlier = self._direct.get(storage)
+        if layout is not None or storage in self._symbolic:
+            return self._symbolic_fake(tensor, layout, storage)
         if storage not in self._direct and _stands_alone(tensor):
             fake = plain_fake(self._mode, tensor)
             self._direct[storage] = tensor, fake
             return fake
-        earlier = self._direct.get(storage)
         if earlier is not None:
             if earlier[0] is tensor:
                 return earlier[1]
             remember_fake(self._mode, *self._with_grad(*earlier))
         self._direct[storage] = None
         return self._mode.from_tensor(tensor, static_shapes=True)
+
+    def _symbolic_fake(self, tensor: torch.Tensor, layout: Layout | None, storage: int) -> FakeTensor:
+        earlier = self._direct.get(storage)
+        if earlier is not None and earlier[0] is tensor:
+            return earlier[1]
+        if storage in self._direct:
+            raise MustBeStatic(self._symbolic.get(storage, tensor))
+        assert layout is not None
+        fake = plain_fake(self._mode, tensor, (layout.sizes, layout.strides))
+        if tensor.requires_grad and not tensor.is_leaf:
+            with torch.enable_grad(), self._mode:
+                fake = fake.clone(memory_format=torch.preserve_format)
+        self._direct[storage], self._symbolic[storage] = (tensor, fake), tensor
+        if tensor.requires_grad and tensor._is_view():
+            self.views[fake.untyped_storage()._cdata] = tensor
+        return fake
 
     def _with_grad(self, tensor: torch.Tensor, fake: FakeTensor) -> tuple[torch.Tensor, FakeTensor]:
         """Torch compares a view's base with its fake, and looks whether both have a gradient."""

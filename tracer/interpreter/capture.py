@@ -20,7 +20,7 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, OperatorFailed, forget_frames
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -76,16 +76,21 @@ def capture(request: Request) -> Capture:
 def _capture(request: Request, state: GlobalState) -> Capture:
     breaks: dict[int, GraphBreak] = {}
     real_loops: set[int] = set()
+    expected: list[torch.Tensor] = []
     counters: set[str] = set()
     for _ in range(MAX_ATTEMPTS):
         attempt = Attempt(request, breaks, real_loops, state, counters)
         try:
+            for tensor in expected:
+                attempt.ctx.graph.expect_input(tensor)
             captured = attempt.run()
             if not attempt.ctx.took_counter_for_constant():
                 return replace(captured, passed_by=tuple(attempt.passed_by))
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except InputComesLate as late:
+            expected.append(late.tensor)
         except CaptureAnew:
             continue
         except RunLoop as run_loop:
@@ -382,7 +387,10 @@ class Attempt:
         self._alias_guards(graph)
         return Capture(
             entry=self.request.layout.index,
-            guards=ctx.guards.freeze(leaves=bool(graph.mutates_inputs) or ctx.asked_leaf),
+            guards=ctx.guards.freeze(
+                leaves=bool(graph.mutates_inputs) or ctx.asked_leaf, layouts=ctx.graph.shapes.layouts
+            ),
+            shapes=ctx.graph.shapes if ctx.graph.shapes.used else None,
             fetches=tuple((name, source) for source, name in out.fetches.items()),
             graph=None if empty else graph,
             spares=empty and recorded > 0,
@@ -460,7 +468,7 @@ class Attempt:
         ctx = self.ctx
         if graph.mutates_inputs:
             examples = zip((ctx.inputs[id(t)] for t in graph.inputs), graph.examples(), strict=True)
-            given = {source: tensor for source, tensor in examples if source not in ctx.number_inputs}
+            given = {s: t for s, t in examples if isinstance(t, torch.Tensor) and s not in ctx.number_inputs}
             ctx.guards.add(Kind.NO_OVERLAP, NOWHERE, given)
         if graph.operators or ctx.asked_state or ctx.relies_on_no_grad:
             whole = graph.records_autograd or ctx.asked_state

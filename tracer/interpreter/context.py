@@ -10,11 +10,14 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
+
 from rewriter.layouts import RESERVED
 
-from ..errors import CannotUndo, GraphBreak, UserLine
-from ..graph.builder import GraphBuilder, GraphTensor
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, InternalError, UserLine
+from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
+from ..graph.shapes import Layout
 from ..guards import GuardSet, Kind
 from ..sources import Attr, Global, Held, Item, Source, read_from
 from ..values.base import Lazy, Mutable, Raised, Value, build
@@ -61,7 +64,7 @@ class Context:
         self.counters: set[str] = set() if counters is None else counters
         self._counters_before = frozenset(self.counters)
         self._resume = resume
-        self.graph = GraphBuilder(dynamic=request.dynamic)
+        self.graph = GraphBuilder()
         self.guards = GuardSet()
         self.frames: list[Frame] = []
         self.inlined: list[CodeType] = []
@@ -158,6 +161,8 @@ class Context:
             return False
         if self.request.dynamic is not None:
             return self.request.dynamic
+        if self.graph.shapes.stands_for(source):
+            return True
         text = str(source)
         if text in self.request.changing or text in self.counters:
             return True
@@ -175,15 +180,52 @@ class Context:
             guard.kind is Kind.EQUALS and not new.isdisjoint(map(str, read_from(guard.source))) for guard in self.guards
         )
 
+    # sizes that are symbols -----------------------------------------------------------------------------------------
+    def layout(self, tensor: torch.Tensor, source: Source) -> Layout | None:
+        """Sizes and strides of a tensor from outside, if some of them are to be symbols."""
+        history, text = self.request.history, str(source)
+        history.saw(text, tensor)
+        if self.request.dynamic is False or isinstance(tensor, torch.nn.Parameter) or text in history.static:
+            return None
+        if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
+            return None
+        dims = frozenset(range(tensor.dim())) if self.request.dynamic else history.changed(text)
+        return self.graph.shapes.layout(tensor, source, dims, history, self.here())
+
+    def keep_static(self, tensor: torch.Tensor) -> NoReturn:
+        """This tensor's sizes cannot be symbols after all."""
+        source = self.graph.shapes.inputs.get(id(tensor))
+        if source is None:
+            raise InternalError("the sizes of this tensor are no symbols")
+        self.request.history.static.add(str(source))
+        raise CaptureAnew
+
+    def number_symbol(self, value: int, source: Source) -> Any:
+        """The symbol of an integer from outside, which becomes an input of the graph; the number itself for 0 and 1."""
+        shapes = self.graph.shapes
+        number = shapes.number(value, source, self.here())
+        if type(number) is int:
+            self.guard(Kind.EQUALS, source, value)
+            return number
+        if not any(given.number is number for given in self.graph.inputs if isinstance(given, GraphNumber)):
+            added = self.graph.add_number(number, f"number_{source}")
+            self.inputs[id(added)] = source
+        return number
+
+    def note_shapes(self) -> None:
+        """What was decided about symbols until now is needed by the line that is read."""
+        if self.graph.shapes.used:
+            self.graph.shapes.note(self.here())
+
     def guard_namespace(self, kind: Kind, source: Source, expected: object) -> None:
         """A guard on a held object that itself changes (a module's dict)."""
-        self.guards.add(kind, source, expected, self.here())
+        self.guards.add(kind, source, expected, self.here)
 
     def guard(self, kind: Kind, source: Source | None, expected: object = None) -> None:
         """Ask that this still holds at run time. What has no source needs no guard, what is held only as an alias."""
         held = source.__class__ is Held and (kind is not Kind.ALIAS or expected.__class__ is Held)
         if source is not None and not held:
-            self.guards.add(kind, source, expected, self.here())
+            self.guards.add(kind, source, expected, self.here)
 
     # tensors --------------------------------------------------------------------------------------------------------
     def tensor(self, graph_tensor: GraphTensor, make: Callable[[GraphTensor], Value]) -> Value:

@@ -1,7 +1,11 @@
-"""What was compiled, made readable: `explain`'s report. Plain data and text; what it prints is what runs."""
+"""What was compiled, and why again, made readable. Plain data and text; what it prints is what runs."""
 
 from __future__ import annotations
 
 from .explain import BreakReport, EntryReport, RegionReport, Report, plain_report, report_on
+from .recompiles import RecompileReport, recompiles_of
 
-__all__ = ["BreakReport", "EntryReport", "RegionReport", "Report", "plain_report", "report_on"]
+__all__ = [
+    "BreakReport", "EntryReport", "RecompileReport", "RegionReport", "Report", "plain_report", "recompiles_of",
+    "report_on",
+]  # fmt: skip

@@ -92,6 +92,7 @@ class Report:
     errors: tuple[str, ...]
     callees: tuple[Report, ...]  # private copies of callees that broke
     exception: BaseException | None = None
+    note: str = ""
 
     @property
     def regions(self) -> tuple[RegionReport, ...]:
@@ -120,7 +121,7 @@ class Report:
         return [f"  the call raised {type(self.exception).__name__}: {self.exception}"]
 
     def __str__(self) -> str:
-        lines = [self._head(), *self._ending()]
+        lines = [self._head(), *([f"  {self.note}"] if self.note else []), *self._ending()]
         lines += map(str, self.entries)
         lines += map(str, self.breaks)
         lines += [f"  error: {text}" for text in self.errors]
@@ -139,13 +140,16 @@ def report_on(
     exception: BaseException | None = None,
 ) -> Report:
     """What is there now. The private copies of one compile are listed with its root, once each."""
-    entries = [_entry(entry) for _, entry in sorted(state.entries.items())]
+    entries = [] if state.cold else [_entry(entry) for _, entry in sorted(state.entries.items())]
     breaks = [BreakReport.of(record) for record in state.breaks.values()]
     copies = state.family.live() if callees else ()
+    note = ""
+    if state.cold:
+        note = f"not called often enough yet to be compiled ({_counted(state.called, 'call')} so far)"
     inner = [report_on(copy, None, registry, callees=False) for copy in copies if copy is not state]
     return Report(
         state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors),
-        tuple(inner), exception,
+        tuple(inner), exception, note,
     )  # fmt: skip
 
 

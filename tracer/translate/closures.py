@@ -35,5 +35,6 @@ class PrivateClosures:
         copy = plain_copy(function)
         copy.__code__ = self._code
         state.add(copy)
-        copy.__code__ = state.grafted
+        if not state.muted:
+            copy.__code__ = state.grafted
         return copy

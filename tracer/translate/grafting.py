@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -14,6 +15,7 @@ from rewriter.text import compile_slot
 from .. import emit
 from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, go_on
 from ..originals import original_code
+from .lock import CompileLock
 from .places import first_among, first_enterable, running_places
 
 #: So many calls begin at most with the code that has landings everywhere.
@@ -30,14 +32,22 @@ class Grafter:
     """
 
     def __init__(
-        self, miss: Serve, failed: Serve, raised: Serve, trial: Serve, on_start: Callable[[EntryState, FrameType], bool]
+        self,
+        miss: Serve,
+        failed: Serve,
+        raised: Serve,
+        trial: Serve,
+        on_start: Callable[[EntryState, FrameType], bool],
+        lock: CompileLock,
     ) -> None:
         self._miss, self._failed, self._raised, self._trial = miss, failed, raised, trial
         self._on_start = on_start
+        self._lock = lock
         self.watch: Watch | None = None
 
     def write(self, state: CodeState, entry: EntryState) -> None:
-        """The text of its slots anew: all regions, and the way on where none fits."""
+        """The text of its slots anew: all regions, those that nobody has run yet and those that were hit most first."""
+        entry.regions = sorted(entry.regions, key=lambda region: -region.hits if region.hits else -math.inf)
         quiet = entry.is_final and not entry.regions
         if quiet:
             entry.silence()
@@ -64,7 +74,7 @@ class Grafter:
             how["first"] = "k_begins"
         compiled = [region.compiled for region in regions]
         written = emit.write_slot(state.name, entry.layout, compiled, helpers, original_code=original_code, **how)
-        slot.__code__ = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
+        entry.put(slot, compile_slot(written.text, written.constants, name=state.name, line=entry.line))
         return written.text
 
     # grafts -----------------------------------------------------------------------------------------------------------
@@ -87,6 +97,12 @@ class Grafter:
         state.use(graft(decoded, slots, landings=(), exits=exits, wide=True, through=True))
         self.watch_start(state)
 
+    def minimal_graft(self, state: CodeState) -> None:
+        """Just the first entry, without landings but the returns."""
+        decoded = state.decoded
+        self.write(state, self._enter(state, decoded, state.first))
+        self.graft(state, decoded)
+
     def _enter(self, state: CodeState, decoded: Decoded, index: int) -> EntryState:
         entry = state.entries[index] = EntryState(state, decoded, index)
         if state.scouting is not None:
@@ -96,13 +112,18 @@ class Grafter:
     def _begins(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
         """A call begins with the code that has landings everywhere, which has done its work once nothing new comes."""
         state = entry.state
-        if state is None or state.scouting is None or not state.is_scouting:
+        if state is None or not self._lock.take():
             return
-        scouting = state.scouting
-        scouting.calls += 1
-        if scouting.calls > 1 and (not scouting.compiled or scouting.calls > SCOUTING_CALLS):
-            self._settle(state)
-        scouting.compiled = False
+        try:
+            scouting = state.scouting
+            if scouting is None or not state.is_scouting:
+                return
+            scouting.calls += 1
+            if scouting.calls > 1 and (not scouting.compiled or scouting.calls > SCOUTING_CALLS):
+                self._settle(state)
+            scouting.compiled = False
+        finally:
+            self._lock.let_go()
 
     def _settle(self, state: CodeState) -> None:
         """Later calls get a code object with just the entries and landings that are used."""
@@ -130,10 +151,10 @@ class Grafter:
 
     def watch_start(self, state: CodeState) -> None:
         """Be told of the next start, if that can be of use: with `fullgraph` the slot itself must raise."""
-        start = state.entries.get(state.decoded.start)
-        if self.watch is None or start is None or state.grafted is None or state.grafted is state.original:
+        if self.watch is None or not state.entries or state.grafted is None or state.grafted is state.original:
             return
-        if start.dead or start.regions or start.layout.cells or state.options.fullgraph:
+        start = state.entries.get(state.decoded.start)
+        if start is None or start.dead or start.regions or start.layout.cells or state.options.fullgraph:
             return
         entry, on_start = start, self._on_start
         self.watch(state.grafted, lambda code, frame: on_start(entry, frame))
@@ -145,7 +166,7 @@ class Grafter:
 
         False: it ends where the code that called `slot` has no landing for it. Then only later calls can run it.
         """
-        entry.regions = [region, *sorted(entry.regions, key=lambda r: -r.hits)]
+        entry.regions = [region, *entry.regions]
         exit_ = region.capture.exit
         runs_here = entry.can_run_in(slot, exit_)
         if state.scouting is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import backends, emit
 from ..cache import CodeState, EntryState, Region, Registry
-from ..config import Settings
+from ..config import Settings, Stance
 from ..errors import GraphBreak, OperatorFailed, forget_frames
 from ..graph.capture import Callee, Capture, ClosureCallee, Request
 from ..originals import original_code, plain_copy
@@ -31,6 +31,7 @@ class Maker:
     ) -> None:
         self.registry = registry
         self.settings = Settings()
+        self.stance = Stance()
         self.capturing_thread: int | None = None
         self._capture = capture
         self._adopt_copy = adopt_copy
@@ -46,6 +47,7 @@ class Maker:
             fullgraph=state.options.fullgraph,
             dynamic=self._dynamic(state),
             changing=changing_parameters(state.decoded, entry.layout) | entry.changed,
+            history=entry.history,
             unroll_limit=self.settings.unroll_limit,
         )
         began = time.perf_counter()
@@ -68,6 +70,7 @@ class Maker:
         if captured.graph is not None:
             chosen = self._backend(state)
             call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
+        captured = captured.with_shape_guards()
         constants, callees = dict(captured.constants), []
         for name, value in captured.constants.items():
             if isinstance(value, (Callee, ClosureCallee)):
@@ -84,6 +87,8 @@ class Maker:
 
     def _backend(self, state: CodeState) -> backends.Backend:
         options = state.options
+        if self.stance.backend is not None:
+            return backends.lookup(self.stance.backend, dynamic=self._dynamic(state))
         return backends.lookup(
             self.settings.backend if options.backend is None else options.backend,
             mode=options.mode,
@@ -114,7 +119,8 @@ class Maker:
         return closures, closures.state
 
     def _adopt(self, state: CodeState, copy: FunctionType) -> CodeState:
-        options = dataclasses.replace(state.options, fullgraph=False)
+        # What called it is hot, and holds it.
+        options = dataclasses.replace(state.options, fullgraph=False, isolate_recompiles=False, compile_after=1)
         inner = self.registry.create(copy.__code__, copy.__globals__, options, "callee")
         inner.family = state.family
         inner.family.states.append(weakref.ref(inner))

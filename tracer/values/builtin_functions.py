@@ -32,6 +32,7 @@ from .python_modules import PythonModuleValue
 from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
+from .symbols import smallest_or_largest
 from .tensors import TensorValue, call_graph
 from .text_formats import specification_is_safe
 
@@ -280,6 +281,10 @@ def _extreme(name: str, sign: str) -> None:
         if not args or (len(args) > 1 and default is not None):
             raise GraphBreak("arguments do not fit the call", f"{name}()")
         function = None if key is None or is_none(ctx, key) else ctx.real(key)
+        if function is None and len(args) > 1:
+            chosen = smallest_or_largest(ctx, name, [ctx.real(item) for item in args])
+            if chosen is not None:
+                return chosen
         if function is None and (found := of_numbers(ctx, args)) is not None:
             return found
         take = _each_in_any_order if function is None else each

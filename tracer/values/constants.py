@@ -87,6 +87,8 @@ class ConstantValue(Value):
     __slots__ = ("value",)
 
     kind = "constant"
+    #: what stands for it in torch's environment, for an integer that depends on symbolic sizes (symbols.py)
+    symbol: Any = None
 
     def __init__(self, value: Any, source: Source | None = None) -> None:
         super().__init__(source)
@@ -183,6 +185,9 @@ class ConstantValue(Value):
             return call_pure(ctx, operator.mod, self.as_python(ctx), plain(ctx, other))
         if not isinstance(other, ConstantValue):
             return None
+        found = self._symbolic(ctx, op, other)
+        if found is not None:
+            return found
         source = expression(self, op, other) or self._divided(ctx, op, other)
         if source is not None:
             return ConstantValue(BINARY[op](self.value, other.value), source)
@@ -195,6 +200,14 @@ class ConstantValue(Value):
             self.refuse("capture takes too long", "huge result of an operator")
         return call_pure(ctx, BINARY[op], left, right)
 
+    def _symbolic(self, ctx: Context, op: str, other: ConstantValue) -> ConstantValue | None:
+        return None if self.symbol is None and other.symbol is None else self.symbolic(ctx, op, self, other)
+
+    @staticmethod
+    def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -> ConstantValue | None:
+        """symbols.py puts its function here: the operation, where one of them is a symbol."""
+        raise NotImplementedError
+
     def _divided(self, ctx: Context, op: str, other: ConstantValue) -> Source | None:
         """The expression of a quotient or remainder of integers whose divisor comes from outside: it must not be 0."""
         if op not in ("%", "//") or other.source is None or type(self.value) is not int or type(other.value) is not int:
@@ -205,6 +218,9 @@ class ConstantValue(Value):
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
         if not isinstance(other, ConstantValue):
             return None
+        found = self._symbolic(ctx, op, other)
+        if found is not None:
+            return found
         source = expression(self, op, other)
         if source is not None:
             return ConstantValue(COMPARE[op](self.value, other.value), source)

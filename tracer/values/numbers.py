@@ -58,6 +58,8 @@ def is_changing(ctx: Context, number: Value) -> bool:
     """Is it a number that is expected to be another one at the next call, and fits a tensor?"""
     if not isinstance(number, ConstantValue) or number.source is None or type(number.value) not in (int, float):
         return False
+    if number.symbol is not None:
+        return False  # the graph has it anyway
     return ctx.changes(number.source) and (type(number.value) is float or -(2**63) <= number.value < 2**63)
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import GraphBreak
+from ..errors import GraphBreak, MustBeStatic
 from ..graph.builder import GraphTensor
 from ..graph.refused import METHODS
 from ..guards import Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
+from .symbols import from_symbol, symbol_for
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -91,11 +92,11 @@ class TensorValue(Value):
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "shape":
-            return from_python(ctx, self.fake.shape)
+            return from_python(ctx, self.fake.shape, from_graph)
         if name in ("is_leaf", "grad"):
             ctx.asked_leaf = True
         if name in METADATA:
-            return constant(getattr(self.fake, name))
+            return from_graph(ctx, getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
             return call_graph(ctx, getattr, [self, constant(name)], {})
         if name == "grad":
@@ -144,7 +145,7 @@ class TensorValue(Value):
     def length(self, ctx: Context) -> Value:
         if not self.fake.ndim:
             ctx.raise_(TypeError("len() of a 0-d tensor"))
-        return constant(self.fake.shape[0])
+        return from_symbol(ctx, self.fake.shape[0])
 
     def unpack(self, ctx: Context) -> list[Value]:
         if not self.fake.ndim:
@@ -227,7 +228,8 @@ class TensorMethod(Value):
             result = getattr(self.tensor.fake, self.name)(*arguments, **named)
         except (IndexError, TypeError, RuntimeError) as error:
             ctx.raise_(error)
-        return from_python(ctx, result)
+        ctx.note_shapes()
+        return from_graph(ctx, result)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return f"{out.text(self.tensor)}.{self.name}"
@@ -244,7 +246,8 @@ def to_graph(ctx: Context, value: Value) -> Any:
     if isinstance(value, TensorValue):
         return value.graph_tensor
     if isinstance(value, ConstantValue):
-        return value.as_python(ctx)
+        symbol = value.symbol if value.symbol is not None else symbol_for(ctx, value)
+        return value.as_python(ctx) if symbol is None else symbol
     argument = getattr(value, "graph_argument", None)
     if argument is None:
         raise GraphBreak("argument cannot be in a graph", str(value))
@@ -256,7 +259,7 @@ def from_graph(ctx: Context, result: Any) -> Value:
     if isinstance(result, GraphTensor):
         return ctx.tensor(result, TensorValue)
     if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise GraphBreak("shape depends on a tensor's values", str(result))
+        return from_symbol(ctx, result)
     return from_python(ctx, result, from_graph)
 
 
@@ -268,7 +271,12 @@ def call_graph(
         return found
     arguments = tuple([to_graph(ctx, a) for a in args])
     named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
-    return from_graph(ctx, ctx.graph.call(target, arguments, named, method=method))
+    try:
+        result = ctx.graph.call(target, arguments, named, method=method)
+    except MustBeStatic as error:
+        ctx.keep_static(error.tensor)
+    ctx.note_shapes()
+    return from_graph(ctx, result)
 
 
 @wraps(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -276,7 +284,10 @@ def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
     if obj.is_sparse or obj.is_quantized or obj.is_nested or obj.layout not in (torch.strided,):
         raise GraphBreak("kind of tensor is not supported", str(source))
     ctx.guard(Kind.TENSOR, source, obj)
-    graph_tensor = ctx.graph.add_input(obj, str(source))
+    try:
+        graph_tensor = ctx.graph.add_input(obj, str(source), ctx.layout(obj, source))
+    except MustBeStatic as error:
+        ctx.keep_static(error.tensor)
     ctx.inputs[id(graph_tensor)] = source
     value = TensorValue(graph_tensor, source)
     return ctx.tensor(graph_tensor, lambda _: value)

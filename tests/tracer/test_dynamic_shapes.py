@@ -1,0 +1,272 @@
+"""Sizes that change from call to call: symbols from the second capture on, with results as plain Python's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+
+from tests.support import CountingBackend, check_calls, compile_with
+
+
+def sized(*sizes: Sequence[int]) -> list[tuple[Any, ...]]:
+    """A call with a tensor of each of these sizes."""
+    return [(torch.randn(*size),) for size in sizes]
+
+
+BATCHES = sized((4, 3), (5, 3), (6, 3), (9, 3), (2, 3))
+
+
+def causal(x: Any) -> Any:
+    n = x.shape[1]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    scores = (x @ x.transpose(1, 2)).masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1) @ x
+
+
+def heads(x: Any) -> Any:
+    b, s, d = x.shape
+    return x.view(b, s, 2, d // 2).transpose(1, 2).reshape(b * 2, s, d // 2)
+
+
+def positions(x: Any) -> Any:
+    return x + torch.arange(x.size(1), dtype=x.dtype).unsqueeze(1) / x.size(1)
+
+
+def branch(x: Any) -> Any:
+    if x.shape[0] > 5:
+        return x.sin()
+    return x.cos()
+
+
+def loop(x: Any) -> Any:
+    total = x.new_zeros(x.shape[1])
+    for row in x:
+        total = total + row
+    return total
+
+
+def shapes(x: Any) -> Any:
+    y = x * 2
+    return y, x.shape, list(x.size()), x.shape[0] * 3 + 1, x.numel(), f"{x.shape[0]} rows", y.shape[0] / 2, len(x)
+
+
+def smaller(x: Any) -> Any:
+    n = min(x.shape[0], 6)
+    return x[:n] * max(n, 3)
+
+
+def chunks(x: Any) -> Any:
+    a, b = x[: x.shape[0] // 2], x[x.shape[0] // 2 :]
+    return torch.cat([b, a]), a.shape[0]
+
+
+def padded(x: Any) -> Any:
+    return F.pad(x, (0, 0, 0, 16 - x.shape[0]))
+
+
+def written(x: Any) -> Any:
+    x.mul_(2)
+    x[0] = 1
+    return x.sum()
+
+
+def divisible(x: Any) -> Any:
+    return x.view(x.shape[0] // 2, -1) if x.shape[0] % 2 == 0 else x.view(-1)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
+    "elementwise": (lambda x: x.sin() + 1, BATCHES, 2),
+    "reduction": (lambda x: x.sum(0) / x.shape[0], BATCHES, 2),
+    "rows": (lambda x: x.t() @ x, BATCHES, 2),
+    "sequence": (lambda x: x.cumsum(1), sized((2, 5, 3), (2, 7, 3), (2, 9, 3)), 2),
+    "two sizes": (lambda x: x.flatten(), sized((4, 5), (6, 7), (8, 9), (3, 3)), 2),
+    "one after the other": (lambda x: x * 2, sized((4, 5), (6, 5), (6, 7), (8, 9)), 3),
+    "causal": (causal, sized((2, 5, 4), (2, 6, 4), (2, 9, 4), (2, 3, 4)), 2),
+    "heads": (heads, sized((2, 5, 8), (3, 6, 8), (4, 9, 8), (5, 3, 8)), 2),
+    "positions": (positions, sized((2, 5, 4), (2, 6, 4), (2, 9, 4)), 2),
+    "branch": (branch, BATCHES, 3),
+    "shapes": (shapes, BATCHES, 2),
+    "smaller": (smaller, BATCHES, 2),
+    "chunks": (chunks, BATCHES, 2),
+    "padded": (padded, BATCHES, 2),
+    "written": (written, BATCHES, 2),
+    "divisible": (divisible, sized((4, 3), (6, 3), (7, 3), (8, 3), (9, 3)), 3),
+    "image": (lambda x: F.avg_pool2d(F.relu(x), 2), sized((1, 3, 8, 8), (1, 3, 12, 12), (1, 3, 16, 20)), 2),
+    "interpolated": (lambda x: F.interpolate(x, scale_factor=2), sized((1, 3, 8, 8), (1, 3, 12, 12), (1, 3, 9, 6)), 2),
+    "list of tensors": (
+        lambda xs: torch.cat(xs).sum(0),
+        [([torch.randn(n, 3), torch.randn(m, 3)],) for n, m in ((2, 3), (4, 5), (6, 9), (3, 3))], 2,
+    ),
+    "equal, then not": (
+        lambda x, y: (x.sum(0) + y.sum(0), x.shape == y.shape),
+        [(torch.randn(n, 3), torch.randn(m, 3)) for n, m in ((4, 4), (5, 5), (6, 6), (6, 7), (9, 8))], 3,
+    ),
+    "added": (
+        lambda x, y: x + y,
+        [(torch.randn(n, 3), torch.randn(n, 3)) for n in (4, 5, 6, 7)], 2,
+    ),
+    "a number that is a size": (lambda x, n: x[:n].sum(0), [(torch.randn(9, 3), n) for n in (3, 4, 5, 7, 9)], 2),
+    "a number that makes a tensor": (lambda n: torch.zeros(n, 2) + n, [(n,) for n in (3, 4, 5, 7)], 2),
+    "arange of a number": (lambda x, n: x * torch.arange(n).sum(), [(torch.randn(3), n) for n in (3, 4, 5, 8)], 2),
+    "cache that grows": (
+        lambda cache, x: torch.cat([cache, x], 1).softmax(1),
+        [(torch.randn(2, n, 4), torch.randn(2, 1, 4)) for n in range(3, 9)], 2,
+    ),
+    "view of something larger": (
+        lambda x: x * 2, [(torch.arange(24.0).view(8, 3)[:n],) for n in (3, 4, 5, 8)], 2,
+    ),
+    "columns of something larger": (
+        lambda x: x * 2, [(torch.arange(24.0).view(4, 6)[:, :n],) for n in (3, 4, 5, 6)], 3,
+    ),
+    "transposed": (lambda x: x @ x.t(), [(torch.randn(3, n).t(),) for n in (4, 5, 6, 9)], 2),
+    "one": (lambda x: x * 2, sized((4, 3), (5, 3), (1, 3), (6, 3), (1, 3)), 3),
+    "none": (lambda x: x.sum(0), sized((4, 3), (5, 3), (0, 3), (6, 3), (0, 3)), 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    fn, calls, graphs = PROGRAMS[name]
+    check_calls(fn, *calls)
+    backend = CountingBackend()
+    compiled = compile_with(fn, backend=backend)
+    for call in calls:
+        compiled(*call)
+    assert backend.frame_count <= graphs
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", ["causal", "heads", "written", "smaller", "a number that is a size", "shapes"])
+def test_backends(name: str, backend: str) -> None:
+    fn, calls, _ = PROGRAMS[name]
+    check_calls(fn, *calls, backend=backend, tolerance=(1e-5, 1e-5) if backend == "inductor" else None)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_symbols_from_the_start(name: str) -> None:
+    fn, calls, graphs = PROGRAMS[name]
+    check_calls(fn, *calls, dynamic=True)
+    backend = CountingBackend()
+    compiled = compile_with(fn, backend=backend, dynamic=True)
+    for call in calls:
+        compiled(*call)
+    assert backend.frame_count <= graphs
+
+
+def test_never_a_symbol() -> None:
+    backend = CountingBackend()
+    compiled = compile_with(lambda x: x * 2, backend=backend, dynamic=False)
+    for call in BATCHES:
+        compiled(*call)
+    assert backend.frame_count == len(BATCHES)
+
+
+def train(model: Any, x: Any) -> Any:
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss, [p.grad.clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_training_with_batches_of_many_sizes(backend: str) -> None:
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+    plain = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+    plain.load_state_dict(ours.state_dict())
+    compile_with(ours, backend=backend)
+    for n in (4, 5, 6, 9, 2, 1):
+        x = torch.randn(n, 3, requires_grad=True)
+        other = x.detach().clone().requires_grad_()
+        result, expected = train(ours, x), train(plain, other)
+        assert torch.equal(result[0], expected[0]) and all(map(torch.equal, result[1], expected[1]))
+        assert torch.equal(x.grad, other.grad)
+
+
+def test_history_of_a_tensor() -> None:
+    """What is behind a break is given a tensor with a history, of another size at each call."""
+
+    def f(x: Any, w: Any) -> Any:
+        h = (x @ w).relu()
+        print(end="")
+        return (h * h).sum()
+
+    backend = CountingBackend()
+    compiled = compile_with(f, backend=backend)
+    for n in (4, 5, 6, 7):
+        x, w = torch.randn(n, 3), torch.randn(3, 2, requires_grad=True)
+        v = w.detach().clone().requires_grad_()
+        compiled(x, w).backward()
+        f(x, v).backward()
+        assert torch.equal(w.grad, v.grad)
+    assert backend.frame_count == 4
+
+
+def test_inputs_that_share_memory() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return y * 2
+
+    base = torch.arange(40.0).view(10, 4)
+    check_calls(f, *((base[:n], base[1:n]) for n in (3, 4, 5, 6)))
+    check_calls(f, *((base[:n].clone(), base[n:]) for n in (3, 4, 5, 6)), (base[:3], base[2:6]))
+
+
+def test_a_view_with_a_history_is_written() -> None:
+    def f(w: Any, n: int) -> Any:
+        h = (w * 2)[:n]
+        print(end="")
+        h.mul_(3)
+        return h.sum()
+
+    compiled = compile_with(f)
+    for n in (3, 4, 5, 6):
+        w = torch.randn(8, requires_grad=True)
+        v = w.detach().clone().requires_grad_()
+        compiled(w, n).backward()
+        f(v, n).backward()
+        assert torch.equal(w.grad, v.grad)
+
+
+def test_many_sizes_at_random() -> None:
+    """Five sizes that change, a thousand calls, four graphs at most."""
+
+    def f(x: Any, y: Any) -> Any:
+        a, b, c = x.shape
+        z = (x.reshape(a * b, c) @ y).view(a, b, -1)
+        return z.softmax(-1).transpose(0, 1).contiguous(), torch.arange(b).sum() + z.numel()
+
+    backend, choose = CountingBackend(), random.Random(7)
+    compiled = compile_with(f, backend=backend)
+    for _ in range(1000):
+        a, b, c, d = (choose.randint(2, 9) for _ in range(4))
+        x, y = torch.randn(a, b, c), torch.randn(c, d)
+        result, expected = compiled(x, y), f(x, y)
+        assert all(map(torch.equal, result, expected))
+    assert backend.frame_count <= 4
+
+
+def test_sizes_in_functions_that_torch_is_given() -> None:
+    def scaled(x: Any) -> Any:
+        return x.view(x.shape[0] * 3).sin().view(x.shape[0], -1) / (x.shape[0] + 1)
+
+    def f(x: Any) -> Any:
+        y = torch.utils.checkpoint.checkpoint(scaled, x, use_reentrant=False)
+        return y.sum(), torch.func.vmap(lambda row: row * x.shape[0])(x)
+
+    backend = CountingBackend()
+    compiled = compile_with(f, backend=backend)
+    for n in (4, 5, 6, 7):
+        x = torch.randn(n, 3, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        result, expected = compiled(x), f(y)
+        assert all(map(torch.equal, result, expected))
+        result[0].backward()
+        expected[0].backward()
+        assert torch.equal(x.grad, y.grad)
+    assert backend.frame_count == 2

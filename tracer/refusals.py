@@ -1,0 +1,157 @@
+"""Why a region did not fit: how many of its guards held, the one that failed first, and what it found.
+
+All guards are asked, not only those in front of the first that fails. Behind one that failed, a condition is only asked
+if nothing that it fetches rests on what was found otherwise: so no code of the user's runs.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import log
+from .guard_sources import Numbers
+from .guard_text import seen_now, value_now, why_false, write_guards
+from .guard_values import describe
+from .guard_writer import Condition, is_instance_dict
+from .guards import Guard, Kind
+from .holding import Constants
+from .native import fact
+from .sources import Source
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a region did not fit.
+
+    guard: the first that failed; None where it can't be said, since all hold by now.  seen: what it found, in words.
+    changes: of a tensor or the global state, what is otherwise: its name, what it was, what it is.
+    held, of: how many guards held, of how many.  failed: those that do not hold, without those that were not asked.
+    """
+
+    guard: Guard | None
+    seen: str
+    held: int
+    of: int
+    changes: tuple[tuple[str, Any, Any], ...] = ()
+    failed: tuple[Guard, ...] = ()
+
+    @property
+    def old(self) -> str:
+        if self.guard is None:
+            return ""
+        if self.changes:
+            return "; ".join(f"{name} {fact(before)}" for name, before, _ in self.changes)
+        if self.guard.kind is Kind.TYPE_ATTR:
+            return describe(self.guard.expected.raw)
+        if self.guard.kind in (Kind.LENGTH, Kind.TYPE):
+            return f"{self.guard.kind.value} {describe(self.guard.expected)}"
+        if self.guard.kind is Kind.SHAPE:
+            return "true"
+        if self.guard.kind is Kind.EXPRESSION:
+            return str(self.guard.expected)
+        if self.guard.kind in (Kind.TRUTHY, Kind.FALSY):
+            return self.guard.kind.value
+        if self.guard.kind is Kind.NO_OVERLAP:
+            return "the overlap that there was"
+        return describe(self.guard.expected)
+
+    @property
+    def new(self) -> str:
+        if self.changes:
+            return "; ".join(f"{name} {fact(now)}" for name, _, now in self.changes)
+        return self.seen
+
+    def __str__(self) -> str:
+        if self.guard is None:
+            return "unknown (what it looks at has changed again)"
+        line = self.guard.line
+        return f"{self.guard}, now {self.seen}" + ("" if line is None else f", needed by {line}")
+
+
+def examine(
+    guards: Sequence[Guard],
+    arguments: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
+) -> Refusal:
+    """Ask all guards of a region about a slot's arguments and globals. Never raises."""
+    found = _Examination()
+    try:
+        constants = Constants()
+        taken = {*arguments, *namespace}
+        written = write_guards(guards, constants, taken=taken, original_code=original_code, native=False)
+        found.scope = {**namespace, **arguments, **constants.values}
+        for condition in written.conditions:
+            found.ask(condition)
+        changes = found.changes()
+    except Exception:
+        log.guards.debug("could not say which guard failed", exc_info=True)
+        changes = ()
+    guard, seen = found.first or (None, "")
+    return Refusal(guard, seen, len(guards) - len(found.not_held), len(guards), changes, tuple(found.failed))
+
+
+class _Examination:
+    """Conditions asked one by one; what rests on something that was found otherwise is not."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+        self.first: tuple[Guard, str] | None = None
+        self.not_held: set[int] = set()
+        self.failed: list[Guard] = []
+        self._number = Numbers()
+        self._otherwise: set[int] = set()
+        self._anything_may_be = False
+
+    def ask(self, condition: Condition) -> None:
+        if self._anything_may_be or any(map(self._rests_on_it, _sources(condition.guards))):
+            self.not_held.update(map(id, condition.guards))
+            return
+        reason = why_false(condition, self.scope)
+        if reason is None:
+            return
+        self.first = self.first or reason
+        failed = [guard for guard in condition.guards if guard is reason[0] or self._differs(guard)]
+        self.not_held.update(map(id, failed))
+        self.failed += failed
+        # Another descriptor in the class may make reading any attribute run code.
+        self._anything_may_be = any(guard.kind is Kind.TYPE_ATTR for guard in failed)
+        for source in _sources(failed):
+            self._otherwise.add(self._number(source))
+            if is_instance_dict(source):  # what it has not is looked for elsewhere
+                self._otherwise.update(map(self._number, source.bases()))
+
+    def _differs(self, guard: Guard) -> bool:
+        try:
+            return guard.kind is not Kind.TENSOR or seen_now(guard, self.scope) is not None
+        except Exception:
+            return True
+
+    def _rests_on_it(self, source: Source) -> bool:
+        if not self._otherwise:
+            return False
+        return self._number(source) in self._otherwise or any(map(self._rests_on_it, source.bases()))
+
+    def changes(self) -> tuple[tuple[str, Any, Any], ...]:
+        """Of the guard that failed first, where it is one about many facts."""
+        if self.first is None:
+            return ()
+        guard = self.first[0]
+        if guard.kind is Kind.STATE:
+            return tuple(guard.expected.changes())
+        if guard.kind is not Kind.TENSOR:
+            return ()
+        return tuple(guard.expected.changes(value_now(guard.source, self.scope)))
+
+
+def _sources(guards: Iterable[Guard]) -> Iterable[Source]:
+    """All that these guards look at."""
+    for guard in guards:
+        yield guard.source
+        if isinstance(guard.expected, Source):
+            yield guard.expected
+        elif guard.kind is Kind.NO_OVERLAP:
+            yield from guard.expected[0]

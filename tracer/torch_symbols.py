@@ -1,0 +1,135 @@
+"""Private torch API of symbolic sizes: the second and last module that touches torch's private parts.
+
+Everything here is about a `ShapeEnv`: how a symbol is made for a number that the program gives, what the environment
+knows of it, and how its expressions are written as Python or as nodes of a graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import Source as TorchSource
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+__all__ = [
+    "SIZE_OF", "STRIDE_OF",
+    "Expression", "Symbol", "bounds", "expression", "guards_since", "hint", "is_number", "new_symbol", "nodes_of",
+    "printed", "raw_expression", "symbols_in", "tidied",
+]  # fmt: skip
+
+#: the operators by which graphs read a size and a stride off a tensor
+SIZE_OF = torch.ops.aten.sym_size.int
+STRIDE_OF = torch.ops.aten.sym_stride.int
+#: of sympy, which torch's environment computes with
+Expression = Any
+Symbol = Any
+
+
+class _Name(str):
+    """torch versions ask for a source's `name` as an attribute, or call it."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class _Given(TorchSource):
+    """To the environment a source is no more than a name; what it stands for is our own business."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "name", _Name(name))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Given) and other.name == self.name
+
+
+def new_symbol(env: ShapeEnv, value: int, name: str) -> int | torch.SymInt:
+    """A symbol for a number, of which `value` is an example; 0 and 1 stay numbers: torch's operators treat them apart.
+
+    What is at least 2 stands for any such number, what is negative for any number at all.
+    """
+    source = _Given(name)
+    symbol = env.create_symbol(value, source, DimDynamic.DYNAMIC, None, positive=True if value >= 0 else None)
+    made: int | torch.SymInt = env.create_symintnode(symbol, hint=value, source=source)
+    return made
+
+
+def expression(number: Any) -> Expression:
+    """What the environment knows of a symbolic number by now: replaced symbols are replaced."""
+    return number.node.expr
+
+
+def raw_expression(number: Any) -> Expression:
+    """What it was made as."""
+    return number.node._expr
+
+
+def hint(number: Any) -> Any:
+    """The value that it has in this capture."""
+    return number.node.hint
+
+
+def is_number(expr: Expression) -> bool:
+    return bool(expr.is_number)
+
+
+def symbols_in(expr: Expression) -> list[Symbol]:
+    return sorted(expr.free_symbols, key=str)
+
+
+def guards_since(env: ShapeEnv, start: int) -> Iterator[Expression]:
+    """What was decided about sizes, in order, from the guard with this number on."""
+    for guard in env.guards[start:]:
+        yield guard.expr
+
+
+def tidied(env: ShapeEnv, expr: Expression) -> Expression | None:
+    """The guard in its simplest form; None where the ranges of the symbols say as much."""
+    expr = env.simplify(expr)
+    return None if env._maybe_evaluate_static(expr, axioms=()) is not None else expr
+
+
+def bounds(env: ShapeEnv, symbol: Symbol) -> tuple[int | None, int | None]:
+    """The smallest and the largest value that the environment counts on; None for no bound."""
+    found = env.var_to_range.get(symbol)
+    if found is None:
+        return None, None
+    return tuple(int(end) if end.is_Integer else None for end in (found.lower, found.upper))  # type: ignore[return-value]
+
+
+class _Printer(PythonPrinter):
+    def __init__(self, name: Callable[[Symbol], str]) -> None:
+        super().__init__()
+        self._symbol_name = name
+
+    def _print_Symbol(self, expr: Symbol) -> str:
+        return self._symbol_name(expr)
+
+
+def printed(expr: Expression, name: Callable[[Symbol], str]) -> str:
+    """The expression as Python text, with `name` giving that of each symbol."""
+    text: str = _Printer(name).doprint(expr)
+    return re.sub(r"\s+", " ", text)
+
+
+class _Nodes(PythonReferenceAnalysis):
+    """Arithmetic on proxies records nodes."""
+
+
+def nodes_of(graph: torch.fx.Graph, expr: Expression, nodes: Mapping[Symbol, torch.fx.Node]) -> torch.fx.Node:
+    """The node that computes an expression from those of its symbols."""
+    proxies = {symbol: torch.fx.Proxy(node) for symbol, node in nodes.items()}
+    result: Any = sympy_interp(_Nodes, proxies, expr)
+    node: torch.fx.Node = result.node
+    return node

@@ -1,0 +1,124 @@
+"""Python integers that depend on sizes which are symbols, and what comparing them gives.
+
+They are constants with a source, and do what these do; beside it torch's environment is told of everything that is
+decided by them, and the graph gets the symbol in place of the number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import GraphBreak
+from ..sources import Source
+from ..torch_symbols import expression, hint
+from .constants import BINARY, COMPARE, ConstantValue, constant
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+    from .base import Value
+
+#: operators whose result is an integer again
+_INTEGER = frozenset(["+", "-", "*", "//", "%"])
+
+
+class SymbolValue(ConstantValue):
+    """An int or bool that is an expression over symbols. `value` is what it is in this capture."""
+
+    __slots__ = ("_shapes", "symbol")
+
+    kind = "symbolic number"
+
+    def __init__(self, ctx: Context, symbol: Any) -> None:
+        self._shapes = ctx.graph.shapes
+        self.symbol = symbol
+        super().__init__(hint(symbol))
+
+    @property
+    def source(self) -> Source | None:
+        """Python for it; written when somebody asks."""
+        return self._shapes.source_of(expression(self.symbol))
+
+    @source.setter
+    def source(self, source: Source | None) -> None:
+        if source is not None:
+            raise AttributeError("the source of a symbolic number is its expression")
+
+    def __str__(self) -> str:
+        return f"{self.source} ({self.value!r})"
+
+    def as_python(self, ctx: Context) -> Any:
+        """From now on it is this number."""
+        decided = int(self.symbol) if type(self.value) is int else bool(self.symbol)
+        ctx.note_shapes()
+        return decided
+
+    def truth(self, ctx: Context) -> bool:
+        decided = bool(self.symbol if type(self.value) is bool else self.symbol != 0)
+        ctx.note_shapes()
+        return decided
+
+    def unary(self, ctx: Context, op: str) -> Any:
+        if op in "+-" and type(self.value) is int:
+            return from_symbol(ctx, self.symbol if op == "+" else -self.symbol)
+        return super().unary(ctx, op)
+
+
+def from_symbol(ctx: Context, number: Any) -> ConstantValue:
+    """The value for what torch gave as a size, or an operation on sizes."""
+    if isinstance(number, torch.SymFloat):
+        raise GraphBreak("shape depends on a tensor's values", str(number))
+    if not isinstance(number, (torch.SymInt, torch.SymBool)):
+        return constant(number)
+    if not number.node.has_hint():
+        raise GraphBreak("shape depends on a tensor's values", str(number))
+    expr = expression(number)
+    if expr.is_number or (expr.is_Boolean and not expr.free_symbols):
+        return constant(int(number) if isinstance(number, torch.SymInt) else bool(number))
+    return SymbolValue(ctx, number)
+
+
+def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -> ConstantValue | None:
+    """`left op right` of integers one of which is a symbol; None where it is to be computed as any other."""
+    function = BINARY.get(op) if op in _INTEGER else COMPARE.get(op)
+    if function is None or type(left.value) is not int or type(right.value) is not int:
+        return None
+    if op in ("//", "%") and not right.truth(ctx):
+        return None
+    result = function(_operand(ctx, left), _operand(ctx, right))
+    ctx.note_shapes()
+    return from_symbol(ctx, result)
+
+
+def _operand(ctx: Context, number: ConstantValue) -> Any:
+    if number.symbol is not None:
+        return number.symbol
+    made = symbol_for(ctx, number)
+    return number.as_python(ctx) if made is None else made
+
+
+def symbol_for(ctx: Context, number: ConstantValue) -> Any:
+    """A symbol for an integer from outside that changes from call to call; None for any other."""
+    source = number.source
+    if source is None or type(number.value) is not int or not ctx.changes(source):
+        return None
+    if not -(2**62) <= number.value < 2**62:
+        return None
+    return ctx.number_symbol(number.value, source)
+
+
+def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> ConstantValue | None:
+    """`min` or `max` of integers some of which are symbols, without deciding which; None for anything else."""
+    numbers = [value for value in values if isinstance(value, ConstantValue) and type(value.value) is int]
+    if len(numbers) < len(values) or all(number.symbol is None for number in numbers):
+        return None
+    choose = torch.sym_min if name == "min" else torch.sym_max
+    result = _operand(ctx, numbers[0])
+    for number in numbers[1:]:
+        result = choose(result, _operand(ctx, number))
+    ctx.note_shapes()
+    return from_symbol(ctx, result)
+
+
+ConstantValue.symbolic = staticmethod(symbolic)  # type: ignore[method-assign]
