@@ -189,11 +189,12 @@ class _Graft:
             self.assembler.jump(unit.name, self.entry.get(index, self.body[unit.target]))
             return
         self.assembler.emit_all(unit.before)
-        load = plain_method_load(unit.name, unit.arg) if number in self.plain else None
+        load = plain_method_load(unit.name, unit.arg, self.assembler.constant) if number in self.plain else None
         if load is None:
             self.assembler.original_op(unit.name, unit.arg)
         else:
             self.assembler.emit_all(load)
+            self.emitter.need(len(self.decoded.stack_at(self.rows[number][0]) or ()) + 3)
 
     def _behind_the_body(self) -> None:
         assembler, emitter = self.assembler, self.emitter

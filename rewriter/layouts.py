@@ -30,7 +30,7 @@ from .analysis import MAYBE_NULL, NULL
 from .decode import Decoded
 from .region import EntryLayout, LandingLayout, NotEnterable, NotLandable, UnitMismatch
 from .units import Unit, units
-from .versions_emit import LASTI_IS_OBJECT, NEVER_ENTERED, UNKNOWN_PAIRS
+from .versions_emit import LASTI_IS_OBJECT, NEVER_ENTERED
 
 # Names that mean something else in region text (ARCHITECTURE.md, "Layouts, graft").
 RESERVED = re.compile(r"[kc]_.*|[tvs]\d+")
@@ -84,7 +84,7 @@ def _places(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Iterator[in
         return
     targets = {handler.target for handler in decoded.handlers}
     closed = _closed(rows)
-    can_pass = _stack_check(decoded, rows)
+    can_pass = _stack_check(decoded)
     for index, unit in rows:
         if index < decoded.start or index in targets or index in closed or unit.name in NEVER_ENTERED:
             continue
@@ -93,23 +93,20 @@ def _places(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Iterator[in
             yield index
 
 
-def _stack_check(decoded: Decoded, rows: tuple[tuple[int, Unit], ...]) -> Callable[[int], bool]:
+def _stack_check(decoded: Decoded) -> Callable[[int], bool]:
     """Are all slots of a stack known to be objects or NULLs, also to this Python? (3.14; before: yes.)"""
-    pairs = {index for index, unit in rows if unit.name in UNKNOWN_PAIRS}
     instructions = decoded.instructions
     entered = {instruction.index for instruction in instructions if instruction.opname == "PUSH_EXC_INFO"}
 
     def can_pass(index: int) -> bool:
         producers = decoded.producers_at(index) or ()
         for place, pushers in enumerate(producers):
-            if any(instructions[pusher].unit in pairs for pusher in pushers):
-                return False
             below = producers[place - 1] if place else frozenset()
             if not (pushers or LASTI_IS_OBJECT or below & entered):  # from the interpreter, not a handled exception
                 return False
         return True
 
-    return can_pass if pairs or not LASTI_IS_OBJECT else lambda index: True
+    return can_pass if not LASTI_IS_OBJECT else lambda index: True
 
 
 def _closed(rows: tuple[tuple[int, Unit], ...]) -> set[int]:

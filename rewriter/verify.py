@@ -45,6 +45,8 @@ class _Verify:
         self.rows = facts(decoded).rows
         self.new = units(code)
         self.extra = code.co_nlocals - decoded.code.co_nlocals
+        # The original units that a plain load stands for.
+        self.made_plain: set[int] = set()
         # Behind each original unit's own instructions: where the next one's entry begins, if it has one.
         self.ends: list[int] = []
 
@@ -75,17 +77,22 @@ class _Verify:
         for number, (_, unit) in enumerate(self.rows):
             first = self.body[number]
             expected = self._expected(unit)
-            plain = plain_method_load(unit.name, unit.arg)
+            plain = plain_method_load(unit.name, unit.arg, self._constant)
             found = [self._seen(new) for new in self.new[first : first + len(plain or expected)]]
-            if found[: len(expected)] != expected:
-                if plain is None or [pair[:2] for pair in found] != [(name, arg) for name, arg in plain]:
-                    raise BodyMismatch(f"{found} stands for {unit}")
+            if plain is not None and [pair[:2] for pair in found] == [(name, arg) for name, arg in plain]:
+                self.made_plain.add(number)
                 self.ends.append(first + len(plain))
-            else:
+            elif found[: len(expected)] == expected:
                 self.ends.append(first + 1)
+            else:
+                raise BodyMismatch(f"{found} stands for {unit}")
             for new in self.new[first : self.ends[-1]]:
                 if new.positions != unit.positions:
                     raise BodyMismatch(f"{new} stands for {unit}")
+
+    def _constant(self, value: object) -> int:
+        """Its number in the new code; -1 if it is not there."""
+        return next((number for number, found in enumerate(self.code.co_consts) if found is value), -1)
 
     def _expected(self, unit: Unit) -> list[tuple[object, ...]]:
         arg = unit.arg
@@ -126,7 +133,7 @@ class _Verify:
                 for pusher in pushers if kind is NULL else ():
                     at = facts(self.decoded).number[self.decoded.instructions[pusher].unit]
                     load = self.new[self.body[at]]
-                    if plain_method_load(load.name, load.arg) is not None:
+                    if at not in self.made_plain and plain_method_load(load.name, load.arg, self._constant) is not None:
                         raise WrongStackSlot(f"{load.name} at line {load.positions[0]} may or may not push a NULL")
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dis
 from collections import Counter
+from collections.abc import Callable
 from types import CodeType
+from typing import Any
 
 from .versions import BINARY_OPERATORS, COMPARE_TO_BOOL_BIT, NULL_ABOVE_CALLABLE, VERSION
 
@@ -82,8 +84,18 @@ def with_null(load: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     return (*load, ("PUSH_NULL", 0)) if NULL_ABOVE_CALLABLE else (("PUSH_NULL", 0), *load)
 
 
-def plain_method_load(name: str, arg: int) -> tuple[tuple[str, int], ...] | None:
-    """The same attribute as a callable and a NULL, for an instruction that pushes a method and its object (or NULL)."""
+def bound(*pair: Any) -> Any:
+    """What LOAD_SPECIAL found as one callable: called with a function and its object, or with a callable alone."""
+    return type(pair[1]).__get__(pair[1], pair[0]) if len(pair) == 2 else pair[0]
+
+
+def plain_method_load(name: str, arg: int, constant: Callable[[object], int]) -> tuple[tuple[str, int], ...] | None:
+    """The same attribute as a callable and a NULL, for an instruction that pushes a method and its object (or NULL).
+
+    `constant` gives the number of a constant.
+    """
+    if name == "LOAD_SPECIAL":  # 3.14: no other load knows these names, and the call of `bound` takes object or NULL
+        return ((name, arg), ("LOAD_CONST", constant(bound)), ("SWAP", 3), ("CALL", 1), ("PUSH_NULL", 0))
     if name == "LOAD_METHOD":  # 3.11
         load: tuple[str, int] = ("LOAD_ATTR", arg)
     elif (name == "LOAD_ATTR" and VERSION >= (3, 12) and arg & 1) or (name == "LOAD_SUPER_ATTR" and arg & 1):
@@ -111,10 +123,9 @@ def _comparisons() -> dict[str, tuple[tuple[str, int], ...]]:
 
 COMPARE = _comparisons()
 
-# The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14; nor
-# is there a plain load for the pair that LOAD_SPECIAL pushes: no entry can pass these, no landing push them.
+# The place of the instruction that raised, which some handlers find below the exception, is no object since 3.14: no
+# entry can pass it, no landing push it.
 LASTI_IS_OBJECT = VERSION < (3, 14)
-UNKNOWN_PAIRS = frozenset({"LOAD_SPECIAL"}) & OPCODE.keys()
 
 # POP_TOP takes a NULL since 3.14; before, it crashes on one.
 POP_TOP_TAKES_NULL = VERSION >= (3, 14)

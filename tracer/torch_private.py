@@ -483,6 +483,8 @@ STATE_QUERIES = _present(
 GROUP_TENSORS = _present(torch._C, "_group_tensors_by_device_and_dtype")
 #: "is torch.jit tracing this?": the state, None outside of it
 TRACING_STATE = _present(torch._C, "_get_tracing_state")
+#: ... as a bool
+IS_TRACING = _present(torch._C, "_is_tracing")
 
 
 def below_note_of_dynamo(function: Any) -> Any:

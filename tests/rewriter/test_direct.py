@@ -49,6 +49,7 @@ def two_returns(x):
 
 
 def loop(x):
+    x += 0  # 3.14 tests the condition of a `while` in one place: without this line that is where the entry stands
     while x:
         x -= 1
     return x

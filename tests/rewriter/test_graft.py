@@ -188,7 +188,8 @@ def test_most_instructions_can_be_entered():
         decoded = decode(case.function.__code__)
         reached = [index for index in decoded.unit_starts() if decoded.stack_at(index) is not None]
         possible, total = possible + len(enterable(decoded)), total + len(reached)
-    assert possible > (0.85 if sys.version_info < (3, 14) else 0.7) * total  # 3.14: not in with blocks
+    # since 3.14 not where an exception of a `with` block is handled
+    assert possible > (0.85 if sys.version_info < (3, 14) else 0.8) * total
 
 
 def compute(a, b):

@@ -34,6 +34,7 @@ x = torch.arange(4.0)
 def repeats(**options):
     """A function of its own, which is compiled for each number, and its backend."""
     backend = CountingBackend()
+    options.setdefault("dynamic", False)
 
     @tracer.compile(backend=backend, **options)
     def f(x, n):
@@ -277,7 +278,7 @@ class TestExplained:
         assert ["0/1 specialisation" in hint for hint in hints] == [True, False, False]
 
     def test_the_nearest_region_is_named(self):
-        @tracer.compile
+        @tracer.compile(dynamic=False)
         def f(x, n, word):
             return x.repeat(n) + len(word)
 

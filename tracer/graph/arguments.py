@@ -11,7 +11,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..numpy_names import SCALARS
-from .bodies import Body
+from .bodies import Body, Handle
 from .fx_capture import GraphTensor
 
 #: immutable and written as they are
@@ -38,6 +38,8 @@ def convert(value: Any, symbol: Callable[[Any], Any]) -> Pair:
         return value, value
     if kind is Body:
         return value.module, value.node
+    if kind is Handle:
+        return value.example, value.node
     if kind is tuple or kind is list or kind is torch.Size:
         return _sequence(value, list if kind is list else tuple, symbol)
     if kind is slice:

@@ -32,6 +32,15 @@ class Body:
     free: tuple[GraphTensor, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Handle:
+    """A Python object that is there only while the graph runs: what one call gives and later ones take (handles.py)."""
+
+    node: torch.fx.Node
+    #: what the call gave for fake tensors
+    example: Any
+
+
 def with_free(body: Body, own: int, free: Sequence[GraphTensor]) -> Body:
     """The body with these tensors, its own free ones among them, behind its `own` arguments."""
     old, graph, copies = body.module.graph, torch.fx.Graph(), {}
@@ -84,10 +93,11 @@ class OpenBody:
         made = self._builder._nodes[self._mark.nodes :]
         return [node for node in made if node.op != "placeholder" and SIZE_NODE not in node.meta]
 
-    def close(self, result: Any, first: Sequence[GraphTensor] = ()) -> Body:
+    def close(self, result: Any, first: Sequence[GraphTensor] = (), *, handles: bool = False) -> Body:
         """Cut the body out. `result` is what it returns: tensors of the graph, and structures of them.
 
         `first` are tensors from before it that it takes in any case, and before all others that are free in it.
+        `handles`: may objects that are no tensors be free in it?
         """
         builder, moved = self._builder, self._moved()
         self.leave()
@@ -101,6 +111,8 @@ class OpenBody:
         free = [node for node in used if node not in inside and node not in sizes]
         if any(node.op == "placeholder" and node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it uses a Python number that changes at each call")
+        if handles:
+            known |= {node: node.meta["handle"] for node in free if "handle" in node.meta}  # type: ignore[dict-item]
         if any(node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it leaves a mode that was entered outside")
         graph = self._copy([*sizes, *moved], free, result)

@@ -59,6 +59,41 @@ def jvp(body: torch.fx.GraphModule, primals: Sequence[Any], tangents: Sequence[A
     return torch.func.jvp(_of_structures(body, free), tuple(primals), tuple(tangents))
 
 
+def begin_vjp(
+    body: torch.fx.GraphModule, has_aux: bool, primals: Sequence[Any], free: Sequence[torch.Tensor]
+) -> tuple[Any, ...]:
+    """What torch.func.vjp gives: the results, the function of their gradients, and with `has_aux` a third."""
+    return torch.func.vjp(_of_structures(body, free), *primals, has_aux=has_aux)
+
+
+def vjp_results(begun: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors in that."""
+    return (begun[0], *begun[2:])
+
+
+def vjp_gradients(begun: tuple[Any, ...], cotangents: Any, options: dict[str, Any]) -> Any:
+    return begun[1](_as_written(cotangents), **options)
+
+
+def _as_written(value: Any) -> Any:
+    """FX may hand on lists and dicts of a graph as immutable ones, which functorch tells from others."""
+    if isinstance(value, dict):
+        return {key: _as_written(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return (list if isinstance(value, list) else tuple)(_as_written(item) for item in value)
+    return value
+
+
+def hooked(tensor: torch.Tensor, body: torch.fx.GraphModule, free: Sequence[torch.Tensor]) -> Any:
+    """`tensor.register_hook` of the body. Nothing where a compiler found that nobody needs gradients."""
+    return tensor.register_hook(lambda grad: body(grad, *free)) if tensor.requires_grad else None
+
+
+def unhooked(handle: Any) -> None:
+    if handle is not None:
+        handle.remove()
+
+
 def _of_structures(body: torch.fx.GraphModule, free: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """The body as a function of the structures that the program gave; it takes their tensors alone."""
 

@@ -90,6 +90,8 @@ class Context:
         self.modes: list[int] = []
         #: every change of a mutable value: (value, content before)
         self.changes_made: list[tuple[Mutable, Any]] = []
+        #: how many functions that were given to torch's are being read, one in the other
+        self.open_bodies = 0
         #: no Python number becomes an input of the graph now
         self.numbers_are_fixed = False
         #: the program asked torch for its state

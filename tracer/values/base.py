@@ -148,8 +148,12 @@ class Value:
 
     def enter(self, ctx: Context) -> tuple[Value, Value]:
         """Begin a `with` block: (what `as` binds, the exit function)."""
-        exit_function = self.getattr(ctx, "__exit__")
-        return self.getattr(ctx, "__enter__").call(ctx, [], {}), exit_function
+        exit_function = self.special_method(ctx, "__exit__")
+        return self.special_method(ctx, "__enter__").call(ctx, [], {}), exit_function
+
+    def special_method(self, ctx: Context, name: str) -> Value:
+        """`__enter__` or `__exit__` of the object's type, bound."""
+        return self.getattr(ctx, name)
 
     # the way out ----------------------------------------------------------------------------------------------------
     def reconstruct(self, out: ExitWriter) -> str:

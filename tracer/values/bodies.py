@@ -39,15 +39,17 @@ def capture_body(
     *,
     first: Sequence[GraphTensor] = (),
     other_mode: bool = True,
+    handles: bool = False,
 ) -> Captured:
     """Run something (it interprets the function's call) and take what it recorded out of the graph.
 
-    The body returns the function's result as the real structure that it is. `first`: see OpenBody.close. `other_mode`:
+    The body returns the function's result as the real structure that it is. `first`, `handles`: see OpenBody.close. `other_mode`:
     torch may call the function in another grad mode than this one.
     A break inside of the function is one of this call, since the function runs plainly then.
     """
     start, changes, asked = next_serial(), len(ctx.changes_made), ctx.asked_grad_mode
     opened = OpenBody(ctx.graph)
+    ctx.open_bodies += 1
     try:
         result = ctx.real(run(opened))
         made = opened.tensors_made()
@@ -55,13 +57,14 @@ def capture_body(
         graph_break.stack = ctx.user_stack()
         raise
     finally:
+        ctx.open_bodies -= 1
         opened.leave()
     refuse_effects(ctx, start, changes, what)
     if other_mode and ctx.asked_grad_mode and not asked:
         raise GraphBreak("function given to torch has effects", f"{what} asks for the grad mode")
     returned = structure(ctx, result)
     outputs = [tensor if id(tensor.graph_tensor) in made else None for tensor in tensors_in(ctx, result)]
-    return Captured(opened.close(returned, first), result, outputs)
+    return Captured(opened.close(returned, first, handles=handles), result, outputs)
 
 
 def refuse_effects(ctx: Context, start: int, changes: int, what: str) -> None:

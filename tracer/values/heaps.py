@@ -105,13 +105,13 @@ def _push_pop(heap: Heap, item: Value) -> Value:
 
 
 #: by the name of the function for the least item: what it does, and how many arguments it takes. Those for the largest
-#: are private before Python 3.14
+#: are private before Python 3.14, which has them by both names
 _MEANINGS: dict[str, tuple[Callable[..., Value | None], int]] = {
     "heapify": (Heap.heapify, 1), "heappop": (Heap.pop, 1), "heappush": (_push, 2),
     "heapreplace": (Heap.replace, 2), "heappushpop": (_push_pop, 2),
 }  # fmt: skip
 for _name, (_act, _count) in _MEANINGS.items():
     _registered(getattr(heapq, _name), _act, False, _count)
-    for _largest in (f"_{_name}_max", f"{_name}_max"):
-        if type(getattr(heapq, _largest, None)) is BuiltinFunctionType:
-            _registered(getattr(heapq, _largest), _act, True, _count)
+    for _largest in {getattr(heapq, f"_{_name}_max", None), getattr(heapq, f"{_name}_max", None)}:
+        if type(_largest) is BuiltinFunctionType:
+            _registered(_largest, _act, True, _count)

@@ -148,11 +148,11 @@ class ObjectValue(ObjectAttributes):
             ctx.raise_(TypeError(f"{self.type_name!r} object is not callable"))
         return method.call(ctx, args, kwargs)
 
-    def enter(self, ctx: Context) -> tuple[Value, Value]:
-        enter, leave = self.special(ctx, "__enter__"), self.special(ctx, "__exit__")
-        if enter is None or leave is None:
+    def special_method(self, ctx: Context, name: str) -> Value:
+        method = self.special(ctx, name)
+        if method is None:
             self.refuse("Python raises or warns here", "`with` block")
-        return enter.call(ctx, [], {}), leave
+        return method
 
     # operators ------------------------------------------------------------------------------------------------------
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:

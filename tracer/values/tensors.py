@@ -57,6 +57,10 @@ REFLECTED_WITH_NUMBER: dict[str, Any] = {"+": torch.add, "*": torch.mul, "-": to
 WATCHING_METHODS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 
 
+#: methods of which another file knows more: `meaning(ctx, tensor, args, kwargs)`, None where it breaks after all
+METHOD_MEANINGS: dict[str, Callable[..., Value | None]] = {}
+
+
 class TensorValue(Value):
     """A tensor of the graph. Metadata comes from its fake tensor; everything else becomes a node."""
 
@@ -202,6 +206,8 @@ class TensorMethod(Value):
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         name = self.name
+        if name in METHOD_MEANINGS and (result := METHOD_MEANINGS[name](ctx, self.tensor, args, kwargs)) is not None:
+            return result
         if name in BREAKING_METHODS:
             raise self._break(name)
         if name in METADATA_METHODS:

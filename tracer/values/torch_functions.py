@@ -17,6 +17,7 @@ from ..sources import Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
+    IS_TRACING,
     MODES_COUNTED,
     OPERATOR_NAMESPACES,
     OPERATOR_TYPES,
@@ -73,7 +74,7 @@ _ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
 }  # fmt: skip
 #: ... as long as the STATE guard holds: no capture begins within such a mode, and its own ones are not the program's
 _ANSWERS_BY_STATE: dict[Callable[..., Any], Callable[..., Any]] = {
-    torch.jit.is_tracing: _no, **dict.fromkeys(TRACING_STATE, lambda: None),
+    torch.jit.is_tracing: _no, **dict.fromkeys(IS_TRACING, _no), **dict.fromkeys(TRACING_STATE, lambda: None),
     **dict.fromkeys(MODES_COUNTED, lambda: 0),
 }  # fmt: skip
 #: A module with hooks: told that it is compiled, it forgets those to be called when `forward` raises.

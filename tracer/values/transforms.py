@@ -13,12 +13,15 @@ import torch
 
 from ..errors import GraphBreak
 from ..graph import opaque
-from ..graph.bodies import OpenBody
+from ..graph.bodies import Handle, OpenBody
 from ..graph.fx_capture import GraphTensor
+from ..graph.handles import record_handle
 from .base import Value
 from .bodies import Captured, body_tensor, capture_body, rebuilt, structure
+from .functions import CODE_MEANINGS, FunctionValue
 from .objects import known
 from .tensors import TensorValue, from_graph
+from .tuples import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -135,7 +138,7 @@ def capture_function(ctx: Context, function: Value, args: list[Value], fakes: li
         inner = [rebuilt(ctx, argument, own(change)) for argument, change in zip(args, fakes, strict=True)]
         return function.call(ctx, inner, {})
 
-    return capture_body(ctx, run, what, other_mode=not torch.is_grad_enabled())
+    return capture_body(ctx, run, what, other_mode=not torch.is_grad_enabled(), handles=True)
 
 
 def _transform(name: str) -> Callable[..., Value]:
@@ -154,8 +157,30 @@ def _transform(name: str) -> Callable[..., Value]:
     return make
 
 
+def _made_outside(name: str) -> Callable[[Context, FunctionValue, list[Value], dict[str, Value]], Value]:
+    """The call of a transformed function that was made before: its function and options are in its closure."""
+
+    def call(ctx: Context, wrapper: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        cells = dict(zip(wrapper.code.co_freevars, wrapper.closure, strict=True))
+        contents = {n: ctx.real(cell).content for n, cell in cells.items() if n == "func" or n in _SIGNATURES[name]}  # type: ignore[attr-defined]
+        options = {
+            option: ctx.real(contents[option]).as_python(ctx) if option in contents else default
+            for option, default in _SIGNATURES[name].items()
+        }
+        return TransformValue(name, contents["func"], options).call(ctx, args, kwargs)
+
+    return call
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
 for _name in _SIGNATURES:
     known(getattr(torch.func, _name))(_transform(_name))
+    if _name != "hessian":  # it gives what jacfwd gives for what jacrev gives
+        _code = getattr(torch.func, _name)(_identity).__code__
+        CODE_MEANINGS[id(_code)] = _code, _made_outside(_name)
 if torch.vmap is not torch.func.vmap:
     known(torch.vmap)(_transform("vmap"))
 
@@ -171,6 +196,47 @@ def call_jvp(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value
     captured = capture_function(ctx, args[0], given, [_itself] * len(given), "the function given to jvp()")
     arguments = (captured.body, primals, tangents, list(captured.body.free))
     return from_graph(ctx, ctx.graph.call(opaque.jvp, arguments))
+
+
+class VjpFunction(Value):
+    """The function that torch.func.vjp gives: from gradients of the results to those of the arguments."""
+
+    __slots__ = ("begun",)
+
+    kind = "function made by torch.func.vjp()"
+    has_identity = True
+
+    def __init__(self, begun: Handle) -> None:
+        super().__init__()
+        self.begun = begun
+
+    def truth(self, ctx: Context) -> bool:
+        return True
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        options = dict(zip(("retain_graph", "create_graph"), args[1:], strict=False)) | kwargs
+        if not args or len(args) > 3 or not options.keys() <= {"retain_graph", "create_graph"}:
+            raise GraphBreak("arguments do not fit the call", str(self))
+        plain = {name: ctx.real(value).as_python(ctx) for name, value in options.items()}
+        if plain.get("retain_graph") is False:
+            self.refuse("argument cannot be in a graph", "retain_graph=False")
+        return from_graph(ctx, ctx.graph.call(opaque.vjp_gradients, (self.begun, structure(ctx, args[0]), plain)))
+
+
+@known(torch.func.vjp)
+def call_vjp(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What it keeps for the second half lives between two nodes of the graph."""
+    has_aux = ctx.real(kwargs["has_aux"]).as_python(ctx) if "has_aux" in kwargs else False
+    if kwargs.keys() - {"has_aux"} or type(has_aux) is not bool or len(args) < 2:
+        raise GraphBreak("arguments do not fit the call", "torch.func.vjp()")
+    given = [structure(ctx, argument) for argument in args[1:]]
+    captured = capture_function(
+        ctx, args[0], args[1:], [_differentiated] * len(given), "the function given to vjp()"
+    )
+    begun = record_handle(ctx.graph, opaque.begin_vjp, (captured.body, has_aux, given, list(captured.body.free)))
+    results = list(ctx.graph.call(opaque.vjp_results, (begun,)))
+    values = [from_graph(ctx, result) for result in results]
+    return ctx.born(TupleValue([values[0], ctx.born(VjpFunction(begun)), *values[1:]]))
 
 
 __all__ = ["TransformValue", "capture_function"]

@@ -161,8 +161,9 @@ def make_function(frame: Frame, ins: Instruction) -> None:
 @handles("SET_FUNCTION_ATTRIBUTE")
 def set_function_attribute(frame: Frame, ins: Instruction) -> None:
     function, value = frame.pop(), frame.pop()
-    assert isinstance(function, FunctionValue)
     ctx = frame.ctx
+    if not isinstance(function, FunctionValue):  # the region begins between two of these
+        raise GraphBreak("attribute cannot be set", f"{ins.arg} of a function")
     if ins.arg == "defaults":
         function.defaults = tuple(ctx.real(value).unpack(ctx))
     elif ins.arg == "kwdefaults":
@@ -176,8 +177,8 @@ def set_function_attribute(frame: Frame, ins: Instruction) -> None:
             flat = real.unpack(ctx)
             real = new_dict(ctx, list(zip(flat[::2], flat[1::2], strict=True)))
         function.annotations = real
-    else:
-        raise GraphBreak("attribute cannot be set", f"{ins.arg} of a function")
+    else:  # annotate: a function that computes the annotations when somebody asks (3.14)
+        function.attributes = {**function.attributes, "__annotate__": value}
     frame.push(function)
 
 

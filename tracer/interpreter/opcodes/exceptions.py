@@ -10,7 +10,7 @@ from ...values.builtins import call_builtin
 from ...values.classes import ClassValue
 from ...values.constants import ConstantValue, constant
 from ...values.exceptions import TRACEBACK, ExceptionValue
-from ..frame import LASTI, Frame, handles, refuses
+from ..frame import LASTI, Frame, NullValue, handles, refuses
 
 
 def raised(frame: Frame, value: Value) -> Value:
@@ -85,7 +85,7 @@ def with_except_start(frame: Frame, ins: Instruction) -> None:
     arguments: list[Value] = [ctx.real(exception.getattr(ctx, "__class__")), exception, TRACEBACK]
     exit_position, self_position = ins.arg
     function = ctx.real(frame.stack[-exit_position])
-    first = [] if self_position is None else [frame.stack[-self_position]]
+    first = [] if self_position is None or isinstance(frame.stack[-self_position], NullValue) else [frame.stack[-self_position]]
     frame.push(function.call(ctx, first + arguments, {}))
 
 
@@ -97,5 +97,13 @@ def stop_iteration_error(frame: Frame, ins: Instruction) -> None:
         raise GraphBreak("Python raises or warns here", f"{exception} leaves a generator")
 
 
-refuses("coroutine is suspended or called", "CLEANUP_THROW", "LOAD_SPECIAL")
+@handles("LOAD_SPECIAL")
+def load_special(frame: Frame, ins: Instruction) -> None:
+    """Since 3.14 a `with` looks its methods up, `__exit__` first, and then calls them."""
+    if ins.arg not in ("__enter__", "__exit__"):
+        raise GraphBreak("coroutine is suspended or called", f"{ins.arg}()")
+    frame.push(frame.pop_real().special_method(frame.ctx, ins.arg))
+
+
+refuses("coroutine is suspended or called", "CLEANUP_THROW")
 refuses("exception group is handled", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")
