@@ -54,13 +54,17 @@ class _Given(TorchSource):
         return isinstance(other, _Given) and other.name == self.name
 
 
-def new_symbol(env: ShapeEnv, value: int, name: str) -> int | torch.SymInt:
-    """A symbol for a number, of which `value` is an example; 0 and 1 stay numbers: torch's operators treat them apart.
+def new_symbol(env: ShapeEnv, value: int, name: str, *, is_size: bool = True) -> int | torch.SymInt:
+    """A symbol for a number, of which `value` is an example.
 
-    What is at least 2 stands for any such number, what is negative for any number at all.
+    Sizes of 0 and 1 stay numbers: torch's operators treat them apart. One of at least 2 stands for any such size. A
+    number that is no size (it may become one) stands for any number at all, until something is decided by it.
     """
     source = _Given(name)
-    symbol = env.create_symbol(value, source, DimDynamic.DYNAMIC, None, positive=True if value >= 0 else None)
+    symbol = env.create_symbol(
+        value, source, DimDynamic.DYNAMIC, None,
+        positive=True if is_size and value >= 0 else None, do_not_specialize_zero_one=not is_size,
+    )  # fmt: skip
     made: int | torch.SymInt = env.create_symintnode(symbol, hint=value, source=source)
     return made
 

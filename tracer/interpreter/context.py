@@ -191,7 +191,7 @@ class Context:
             return None
         if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
             return None
-        dims = frozenset(range(tensor.dim())) if self.request.dynamic else history.changed(text)
+        dims = frozenset(range(tensor.dim())) if self.request.dynamic else history.changed(text, tensor.dim())
         return self.graph.shapes.layout(tensor, source, dims, history, self.here())
 
     def keep_static(self, tensor: torch.Tensor) -> NoReturn:

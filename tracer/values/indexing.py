@@ -1,0 +1,65 @@
+"""Tensors indexed by integers that are symbols: Python's own indexing would make numbers of them.
+
+`x[i]` is `x.select(0, i)`, the same view; `x[:, i, 1:]` is `x[:, :, 1:].select(1, i)`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .base import Value
+from .constants import ConstantValue, constant
+from .sequences import SliceValue
+from .tensors import WITH_NUMBERS, TensorValue, call_graph
+from .tuples import TupleValue
+
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
+
+
+def _is_symbolic(ctx: Context, value: Value) -> bool:
+    """Will the graph have a symbol for this index?"""
+    if not isinstance(value, ConstantValue) or type(value.value) is not int:
+        return False
+    return value.symbol is not None or (value.source is not None and ctx.changes(value.source))
+
+
+def _selected(ctx: Context, tensor: Value, key: Value) -> Value | None:
+    """The view that an index gives which is made of integers and slices, some integers being symbols; else None."""
+    parts = [ctx.real(part) for part in key.unpack(ctx)] if type(key) is TupleValue else [key]
+    symbolic = [at for at, part in enumerate(parts) if _is_symbolic(ctx, part)]
+    if not symbolic or not all(isinstance(part, SliceValue) or _is_int(part) for part in parts):
+        return None
+    if not isinstance(tensor, TensorValue) or len(parts) > tensor.fake.dim():
+        return None
+    whole = SliceValue([constant(None)] * 3)
+    others = [whole if at in symbolic else part for at, part in enumerate(parts)]
+    view: Value = tensor
+    if any(part is not whole for part in others):
+        view = call_graph(ctx, operator.getitem, [tensor, TupleValue(others)], {})
+    for at in reversed(symbolic):  # an integer takes its dimension away, a slice leaves it
+        dim = sum(1 for part in others[:at] if isinstance(part, SliceValue))
+        view = call_graph(ctx, torch.select, [view, constant(dim), parts[at]], {})
+    return view
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and type(value.value) is int
+
+
+def _getitem(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+    tensor, key = map(ctx.real, args)
+    return _selected(ctx, tensor, key)
+
+
+def _setitem(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+    tensor, key, value = map(ctx.real, args)
+    view = _selected(ctx, tensor, key)
+    return None if view is None else call_graph(ctx, operator.setitem, [view, constant(...), value], {})
+
+
+WITH_NUMBERS[operator.getitem] = _getitem
+WITH_NUMBERS[operator.setitem] = _setitem
