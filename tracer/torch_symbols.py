@@ -57,12 +57,18 @@ class _Given(TorchSource):
 
 
 def new_symbol(
-    env: ShapeEnv, value: int, name: str, within: tuple[int | None, int | None] = (None, None)
+    env: ShapeEnv,
+    value: int,
+    name: str,
+    within: tuple[int | None, int | None] = (None, None),
+    *,
+    is_size: bool = True,
 ) -> int | torch.SymInt:
-    """A symbol for a number, of which `value` is an example; 0 and 1 stay numbers: torch's operators treat them apart.
+    """A symbol for a number, of which `value` is an example.
 
-    What is at least 2 stands for any such number, what is negative for any number at all.  within: it is between these
-    two, both included; the value must be.
+    Sizes of 0 and 1 stay numbers: torch's operators treat them apart. One of at least 2 stands for any such size. A
+    number that is no size (it may become one) stands for any number at all, until something is decided by it.
+    within: it is between these two, both included; the value must be.
     """
     source = _Given(name)
     lower, upper = within
@@ -70,8 +76,10 @@ def new_symbol(
     if value > 1 and (lower is not None or upper is not None):
         allowed = ValueRanges(max(2, lower or 2), int_oo if upper is None else upper)
         constraint = StrictMinMaxConstraint(warn_only=False, vr=allowed)
-    positive = True if value >= 0 else None
-    symbol = env.create_symbol(value, source, DimDynamic.DYNAMIC, constraint, positive=positive)
+    symbol = env.create_symbol(
+        value, source, DimDynamic.DYNAMIC, constraint,
+        positive=True if is_size and value >= 0 else None, do_not_specialize_zero_one=not is_size,
+    )  # fmt: skip
     made: int | torch.SymInt = env.create_symintnode(symbol, hint=value, source=source)
     return made
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import tracer
 from tests.support import CountingBackend, check_calls, compile_with
 
 X = torch.tensor([0.5, 1.0, 2.0])
@@ -24,7 +25,18 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "floor": lambda x, k: x + 7.5 // k,
     "math": lambda x, k: x * math.cos(k) + math.log(k),
     "cosine schedule": lambda x, k: x - 0.5 * (1 + math.cos(math.pi * k / 100)) * x,
-    "warm-up": lambda x, k: x * min(1.0, k / 100),
+    "warm-up": lambda x, k: x * min(1.0, k / 6),
+    "alpha": lambda x, k: torch.add(x, x.flip(0), alpha=k) + x.sub(x.flip(0), alpha=k / 2),
+    "clamp": lambda x, k: x.clamp(-k / 10, k / 10) + torch.clamp(x, max=k / 5) + x.clamp_min(0.1 * k),
+    "lerp": lambda x, k: torch.lerp(x, x.flip(0), 0.1 * k),
+    "where": lambda x, k: torch.where(x > 0.6, x, k / 2) + x.where(x > 0.6, k),
+    "masked_fill": lambda x, k: x.masked_fill(x > 0.6, k / 2),
+    "full": lambda x, k: torch.full((3,), k / 2) + torch.full_like(x, k) + x.new_full((3,), 0.1 * k),
+    "tensor": lambda x, k: torch.tensor(k) * torch.tensor([k, 0.5 * k, 2]) + x,
+    "several": lambda x, k: x * (k + 0.5) + torch.tensor(k * 0.25) - k,
+    "of a tensor": lambda x, k: x % k + x // k,
+    "of integers": lambda x, k: (x * 4).long() * k + (x * 4).long() % k,
+    "by name": lambda x, k: torch.mul(x, k / 7).add(k * 0.5).div_(k).fmod(k),
 }
 
 
@@ -65,3 +77,49 @@ def test_a_decision_that_depends_on_one_is_guarded() -> None:
         return x.sin() * step
 
     check_calls(f, *((X, k) for k in range(1, 12)))
+
+
+# exactly the same -----------------------------------------------------------------------------------------------------
+EXACT: dict[str, Callable[[Any, Any], Any]] = {
+    "x + k": lambda x, k: x + k, "k - x": lambda x, k: k - x, "x * k": lambda x, k: x * k, "x / k": lambda x, k: x / k,
+    "k / x": lambda x, k: k / x, "x % k": lambda x, k: x % k, "x // k": lambda x, k: x // k,
+    "k % x": lambda x, k: k % x, "x ** k": lambda x, k: x**k,
+    "x < k": lambda x, k: x < k, "k == x": lambda x, k: k == x,
+    "add": lambda x, k: torch.add(x, k),
+    "mul_": lambda x, k: x.clone().mul_(k), "fmod": lambda x, k: torch.fmod(x, k),
+    "floor_divide": lambda x, k: torch.floor_divide(x, k),
+    "ge": lambda x, k: torch.ge(x, k), "clamp": lambda x, k: x.clamp(-k, k),
+    "clamp between": lambda x, k: torch.clamp(x, -0.5, k),
+    "clamp_max": lambda x, k: x.clamp_max(k), "lerp": lambda x, k: torch.lerp(x, x.flip(0), k),
+    "where": lambda x, k: torch.where(x > 0, x, k), "where not": lambda x, k: torch.where(x > 0, k, x),
+    "where by method": lambda x, k: x.where(x > 0, k),
+    "masked_fill": lambda x, k: x.masked_fill(x > 0, k), "fill_": lambda x, k: x.clone().fill_(k),
+    "full": lambda x, k: torch.full((3,), k), "full of a dtype": lambda x, k: torch.full((3,), k, dtype=x.dtype),
+    "full_like": lambda x, k: torch.full_like(x, k), "new_full": lambda x, k: x.new_full((2,), fill_value=k),
+    "tensor": lambda x, k: torch.tensor(k) + x, "tensor of a list": lambda x, k: torch.tensor([k, k + 1, 2]),
+    "tensor of a dtype": lambda x, k: torch.tensor((k, 0.5), dtype=torch.float64),
+    "add alpha": lambda x, k: torch.add(x, x.flip(0), alpha=k), "sub alpha": lambda x, k: x.sub(x.flip(0), alpha=k),
+}  # fmt: skip
+FLOATS = (0.3, 0.7, -1.1, 0.0, -0.0, 1e-42, 1e300, math.inf, math.nan, 0.6)
+INTS = (3, 5, -2, 0, 200, 2**31, 2**53 + 1, 2**63, 7)
+SPECIAL = torch.tensor([1.5, -0.7, 0.3, 0.0, -0.0, math.inf, math.nan, -2.5, 0.9, 1e-3, 7.0])
+TENSORS = {
+    "float32": (SPECIAL, FLOATS), "float64": (SPECIAL.double(), FLOATS), "float32, int": (SPECIAL, INTS),
+    "int64": (torch.tensor([1, 2, -5, 0, 2**40]), INTS), "int8": (torch.tensor([1, -2, 100], dtype=torch.int8), INTS),
+    "int64, float": (torch.tensor([1, 2, -5, 0, 2**40]), FLOATS), "bfloat16": (SPECIAL.bfloat16(), FLOATS),
+    "no dimension": (torch.tensor(0.3), FLOATS), "gradient": (torch.tensor([0.5, -1.5, 2.0]).requires_grad_(), FLOATS),
+}  # fmt: skip
+
+
+def with_many_regions(fn: Any, **options: Any) -> Any:
+    compiled = compile_with(fn, **options)
+    tracer.install(recompile_limit=100)
+    return compiled
+
+
+@pytest.mark.parametrize("tensor", TENSORS)
+@pytest.mark.parametrize("program", EXACT)
+def test_bits_dtype_gradient_and_errors_are_those_of_the_number(program: str, tensor: str) -> None:
+    x, numbers = TENSORS[tensor]
+    calls = [(x, k) for k in numbers]
+    check_calls(EXACT[program], *calls, compiler=with_many_regions, backward=x.requires_grad)

@@ -1,4 +1,4 @@
-"""What torch does with functions inside of a compiled function: hooks on tensors, vjp, transforms made outside, modes."""
+"""Functions inside of a compiled function that torch is given: hooks on tensors, vjp, transforms made outside, modes."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_a_block_mask_whose_function_breaks():
     check(f, r(1))
 
 
-# statistics in checkpoints ----------------------------------------------------------------------------------------------
+# statistics in checkpoints --------------------------------------------------------------------------------------------
 class Normed(torch.nn.Module):
     def __init__(self):
         super().__init__()

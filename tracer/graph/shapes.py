@@ -48,30 +48,35 @@ _LIBRARY = {"math": math, "torch": torch}
 class History:
     """What the captures of one entry have seen, by the texts of sources. It outlives them.
 
-    sizes, strides: of tensors; None for what was not always the same.  static: these tensors get no symbols any more.
+    sizes, strides: of tensors, for each number of dimensions; None for what was not always the same.
+    static: these tensors get no symbols any more.
     """
 
-    sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
-    strides: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    sizes: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
+    strides: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
     static: set[str] = field(default_factory=set)
 
     def saw(self, text: str, tensor: torch.Tensor) -> None:
-        """One more capture finds this tensor there. With another number of dimensions nothing is the same."""
+        """One more capture finds this tensor there."""
+        key = text, tensor.dim()
         for known, now in ((self.sizes, tuple(tensor.shape)), (self.strides, tensor.stride())):
-            before = known.get(text, now)
-            if len(before) != len(now):
-                before = (None,) * len(now)
-            known[text] = tuple(a if a == b else None for a, b in zip(before, now, strict=True))
+            before = known.get(key, now)
+            known[key] = tuple(a if a == b else None for a, b in zip(before, now, strict=True))
 
-    def changed(self, text: str) -> frozenset[int]:
-        """The dimensions whose size is not always the same."""
-        return frozenset(d for d, size in enumerate(self.sizes[text]) if size is None)
+    def changed(self, text: str, dims: int) -> frozenset[int]:
+        """The dimensions whose size is not always the same, of a tensor with this many.
 
-    def any_stride_changed(self, text: str) -> bool:
-        return None in self.strides[text]
+        All, where it also had another number of dimensions: then sizes are likely to change as well.
+        """
+        if any(other == text and number != dims for other, number in self.sizes):
+            return frozenset(range(dims))
+        return frozenset(d for d, size in enumerate(self.sizes[text, dims]) if size is None)
 
-    def stride_changed(self, text: str, dim: int) -> bool:
-        known = self.strides.get(text, ())
+    def any_stride_changed(self, text: str, dims: int) -> bool:
+        return None in self.strides[text, dims]
+
+    def stride_changed(self, text: str, dims: int, dim: int) -> bool:
+        known = self.strides.get((text, dims), ())
         return dim < len(known) and known[dim] is None
 
 
@@ -176,8 +181,10 @@ class Shapes:
         source: Source,
         line: UserLine | None,
         within: tuple[int | None, int | None] = _ANY,
+        *,
+        is_size: bool = True,
     ) -> Size:
-        made = new_symbol(self.env, value, str(source), within)
+        made = new_symbol(self.env, value, str(source), within, is_size=is_size)
         if type(made) is not int:
             self._register(made, source, line)
         return made
@@ -197,7 +204,7 @@ class Shapes:
             value = tensor.stride(d)
             if value in products:
                 strides[d] = products[value]
-            elif history.stride_changed(str(source), d):
+            elif history.stride_changed(str(source), tensor.dim(), d):
                 strides[d] = self._new(value, Item(Call(_STRIDES, (source,)), d), line)
             products.setdefault(value * tensor.shape[d], strides[d] * sizes[d])
         return tuple(strides)
@@ -205,7 +212,7 @@ class Shapes:
     def number(self, value: int, source: Source, line: UserLine | None) -> Size:
         """A symbol for a number from outside, always the same for the same source."""
         if source not in self._numbers:
-            self._numbers[source] = self._new(value, source, line)
+            self._numbers[source] = self._new(value, source, line, is_size=False)
         return self._numbers[source]
 
     def stands_for(self, source: Source) -> bool:

@@ -195,12 +195,12 @@ class Context:
         if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
             return None
         marks, dynamic = Marks.of(tensor), self.request.dynamic
-        dims = frozenset(range(tensor.dim())) if dynamic else history.changed(text)
+        dims = frozenset(range(tensor.dim())) if dynamic else history.changed(text, tensor.dim())
         if dynamic is False:
             dims = frozenset()
         if marks is not None:
             dims = (dims | marks.likely) - marks.static | marks.dynamic
-        if not dims and not history.any_stride_changed(text):
+        if not dims and not history.any_stride_changed(text, tensor.dim()):
             return None
         return self.graph.shapes.layout(tensor, source, dims, history, self.here(), marks)
 

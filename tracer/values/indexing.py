@@ -1,40 +1,77 @@
-"""Indexing a tensor by integers that are symbols.
+"""Tensors indexed by integers that are symbols: Python's own indexing would make numbers of them.
 
-`[]` asks an integer for its value, which would make a number of the symbol. Such an index is a selection of its own.
+`x[i]` is `x.select(0, i)`, the same view; `x[:, i, 1:]` is `x[:, :, 1:].select(1, i)`.
 """
 
 from __future__ import annotations
 
 import operator
-from types import EllipsisType, NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..graph.builder import GraphBuilder, GraphTensor
+from .base import Value
+from .constants import ConstantValue, constant
+from .sequences import SliceValue
+from .tensors import WITH_NUMBERS, TensorValue, call_graph
+from .tuples import TupleValue
 
-_BASIC = (int, slice, NoneType, EllipsisType, torch.SymInt)
+if TYPE_CHECKING:
+    from ..interpreter.context import Context
 
 
-def selects(tensor: GraphTensor, index: Any) -> bool:
-    """Are there symbols among integers, slices, None and ...?"""
-    items = index if type(index) is tuple else (index,)
-    if not any(isinstance(item, torch.SymInt) for item in items) or any(type(item) not in _BASIC for item in items):
+def _is_symbolic(ctx: Context, value: Value) -> bool:
+    """Will the graph have a symbol for this index?"""
+    if not isinstance(value, ConstantValue) or type(value.value) is not int:
         return False
-    return len(items) - sum(item is None or item is ... for item in items) <= tensor.fake.dim()
+    return value.symbol is not None or (value.source is not None and ctx.changes(value.source))
 
 
-def select(graph: GraphBuilder, tensor: GraphTensor, index: Any) -> Any:
-    """`tensor[index]`, in which whole slices stand for the symbols at first."""
-    items = index if type(index) is tuple else (index,)
-    left_out = tensor.fake.dim() - len(items) + sum(item is None or item is ... for item in items)
-    at, chosen = 0, []
-    for item in items:
-        if isinstance(item, torch.SymInt):
-            chosen.append((at, item))
-        at += left_out if item is ... else type(item) is not int
-    rest = tuple(slice(None) if isinstance(item, torch.SymInt) else item for item in items)
-    result = tensor if all(item == slice(None) for item in rest) else graph.call(operator.getitem, (tensor, rest))
-    for dim, symbol in reversed(chosen):
-        result = graph.call(torch.select, (result, dim, symbol))
-    return result
+def _selected(ctx: Context, tensor: Value, key: Value) -> Value | None:
+    """The view that an index gives which is made of integers and slices, some integers being symbols; else None."""
+    parts = [ctx.real(part) for part in key.unpack(ctx)] if type(key) is TupleValue else [key]
+    symbolic = [at for at, part in enumerate(parts) if _is_symbolic(ctx, part)]
+    if not symbolic or not isinstance(tensor, TensorValue) or not all(map(_is_basic, parts)):
+        return None
+    left_out = tensor.fake.dim() - sum(isinstance(part, SliceValue) or _is_int(part) for part in parts)
+    if left_out < 0:
+        return None
+    whole = SliceValue([constant(None)] * 3)
+    others = [whole if at in symbolic else part for at, part in enumerate(parts)]
+    view: Value = tensor
+    if any(part is not whole for part in others):
+        view = call_graph(ctx, operator.getitem, [tensor, TupleValue(others)], {})
+    for at in reversed(symbolic):  # an integer takes its dimension away, a slice leaves it
+        dim = sum(left_out if _is_ellipsis(part) else not _is_int(part) for part in others[:at])
+        view = call_graph(ctx, torch.select, [view, constant(dim), parts[at]], {})
+    return view
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and type(value.value) is int
+
+
+def _is_ellipsis(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is ...
+
+
+def _is_basic(value: Value) -> bool:
+    """An integer, a slice, None or `...`: what gives a view."""
+    if isinstance(value, SliceValue) or _is_int(value) or _is_ellipsis(value):
+        return True
+    return isinstance(value, ConstantValue) and value.value is None
+
+
+def _getitem(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+    tensor, key = map(ctx.real, args)
+    return _selected(ctx, tensor, key)
+
+
+def _setitem(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+    tensor, key, value = map(ctx.real, args)
+    view = _selected(ctx, tensor, key)
+    return None if view is None else call_graph(ctx, operator.setitem, [view, constant(...), value], {})
+
+
+WITH_NUMBERS[operator.getitem] = _getitem
+WITH_NUMBERS[operator.setitem] = _setitem

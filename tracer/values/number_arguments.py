@@ -2,7 +2,7 @@
 
 Each operator here takes a tensor in the number's stead and then gives the same: dtype, bits and gradient. That was
 measured for each (tests/tracer/test_changing_numbers.py does it again); where it does not hold the number stays a
-constant: `alpha=`, whose product torch adds without rounding it first, exponents, most of reduced precision.
+constant: exponents, most of reduced precision.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from .base import Value
 from .constants import ConstantValue, constant
-from .numbers import as_operand, is_changing, number_input
+from .numbers import Make, as_operand, bound_tensor, is_changing, number_input, number_tensor
 from .sequences import ListValue
 from .tensors import WITH_NUMBERS, TensorValue, call_graph
 from .tuples import TupleValue
@@ -64,10 +64,10 @@ def _taken(
     return found if any(is_changing(ctx, value) for value in found.values()) else None
 
 
-def _like(ctx: Context, value: Value, dtype: torch.dtype) -> Value | None:
+def _like(ctx: Context, value: Value, dtype: torch.dtype, make: Make = number_tensor) -> Value | None:
     """A number, whether it changes or not, as a tensor."""
     if is_changing(ctx, value):
-        return number_input(ctx, value, dtype)
+        return number_input(ctx, value, dtype, make)
     if not isinstance(value, ConstantValue) or type(value.value) not in (int, float):
         return None
     options = {"dtype": constant(dtype), "device": constant(torch.device("cpu"))}
@@ -89,7 +89,9 @@ def _clamp(*names: str) -> Rewrite:
         if not isinstance(tensor, TensorValue) or not _floats_on_cpu(tensor, grad=False):
             return None
         bounds = {n: v for n, v in given.items() if not (isinstance(v, ConstantValue) and v.value is None)}
-        made = {name: _like(ctx, value, tensor.fake.dtype) for name, value in bounds.items()}
+        if any(isinstance(v, ConstantValue) and v.value == 0 for v in bounds.values()):
+            return None  # see bound_tensor
+        made = {name: _like(ctx, value, tensor.fake.dtype, bound_tensor) for name, value in bounds.items()}
         return None if None in made.values() else ([tensor], made)  # type: ignore[return-value]
 
     return rewrite
@@ -107,20 +109,40 @@ def _lerp(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Argument
     return None if number is None else ([tensor, end, number], {})
 
 
-def _where(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
-    given = _taken(ctx, args, kwargs, ("condition", "input", "other"))
-    if given is None or len(given) != 3:
-        return None
-    chosen = [given["input"], given["other"]]
-    tensor = next((v for v in chosen if isinstance(v, TensorValue)), None)
-    if tensor is None or not tensor.fake.dim() or not tensor.fake.dtype.is_floating_point:
-        return None
-    both = [v if v is tensor else number_input(ctx, v, _default_of(v)) for v in chosen]
-    return None if None in both else ([given["condition"], *both], {})  # type: ignore[list-item]
+def _where(*names: str) -> Rewrite:
+    def rewrite(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
+        given = _taken(ctx, args, kwargs, names)
+        if given is None or len(given) != 3:
+            return None
+        tensor = next((v for v in (given["input"], given["other"]) if isinstance(v, TensorValue)), None)
+        if tensor is None or not tensor.fake.dim() or tensor.fake.dtype not in _FLOATS:
+            return None
+        for name in ("input", "other"):
+            number = given[name] if given[name] is tensor else number_input(ctx, given[name], tensor.fake.dtype)
+            if number is None:
+                return None
+            given[name] = number
+        return [given[name] for name in names], {}
+
+    return rewrite
 
 
-def _default_of(value: Value) -> torch.dtype:
-    return torch.int64 if type(getattr(value, "value", None)) is int else torch.float64
+def _with_alpha(sign: str) -> NewTensor:
+    """`add(x, y, alpha=k)` adds the product without rounding it first, and so does addcmul on a CPU."""
+
+    def rewrite(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+        if set(kwargs) != {"alpha"} or len(args) != 2 or not is_changing(ctx, alpha := ctx.real(kwargs["alpha"])):
+            return None
+        tensor, other = map(ctx.real, args)
+        if not isinstance(tensor, TensorValue) or not isinstance(other, TensorValue):
+            return None
+        known = _floats_on_cpu(tensor, grad=False) and _floats_on_cpu(other, grad=False)
+        if not known or tensor.fake.dtype is not other.fake.dtype:
+            return None
+        number = number_input(ctx, alpha.unary(ctx, sign), tensor.fake.dtype)
+        return None if number is None else call_graph(ctx, torch.addcmul, [tensor, other, number], {})
+
+    return rewrite
 
 
 def _masked_fill(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
@@ -147,7 +169,8 @@ _ARGUMENTS: dict[str, Rewrite] = {
     **dict.fromkeys(["clamp", "clamp_", "clip", "clip_"], _clamp("min", "max")),
     **dict.fromkeys(["clamp_min", "clamp_min_"], _clamp("min")),
     **dict.fromkeys(["clamp_max", "clamp_max_"], _clamp("max")),
-    "lerp": _lerp, "lerp_": _lerp, "where": _where, "masked_fill": _masked_fill, "masked_fill_": _masked_fill,
+    "lerp": _lerp, "lerp_": _lerp,
+    "where": _where("condition", "input", "other"), "masked_fill": _masked_fill, "masked_fill_": _masked_fill,
     "fill_": _fill, "fill": _fill,
 }  # fmt: skip
 
@@ -225,15 +248,25 @@ def _with_arguments(rewrite: Rewrite) -> NewTensor:
     return call
 
 
+def _either(*rewrites: NewTensor) -> NewTensor:
+    def call(ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool) -> Value | None:
+        found = (rewrite(ctx, target, args, kwargs, method) for rewrite in rewrites)
+        return next((value for value in found if value is not None), None)
+
+    return call
+
+
 def _register() -> None:
     new = {name: _filled(name) for name in _VALUE_AT} | {"tensor": _tensor_of_numbers}
     every = {name: _with_arguments(rewrite) for name, rewrite in _ARGUMENTS.items()} | new
+    for name, sign in {"add": "+", "sub": "-", "subtract": "-"}.items():
+        every[name] = _either(_with_alpha(sign), every[name])
     for name, rewrite in every.items():
-        if hasattr(torch.Tensor, name) and name not in ("tensor",):
-            WITH_NUMBERS[name] = rewrite
-        for owner in (torch, torch.Tensor):
-            if hasattr(owner, name):
-                WITH_NUMBERS[getattr(owner, name)] = rewrite
+        if hasattr(torch, name):
+            WITH_NUMBERS[getattr(torch, name)] = rewrite
+        if hasattr(torch.Tensor, name):
+            by_method = _with_arguments(_where("input", "condition", "other")) if name == "where" else rewrite
+            WITH_NUMBERS[name] = WITH_NUMBERS[getattr(torch.Tensor, name)] = by_method
 
 
 _register()

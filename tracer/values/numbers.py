@@ -8,6 +8,7 @@ dimension, and other kernels for powers: there the number stays a constant, whic
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,12 +27,23 @@ _EXACT_WITHOUT_DIMENSIONS = frozenset([torch.float32, torch.float64])
 _INTEGERS = frozenset([torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 
 
+#: makes the tensor of a number; raises LookupError where no region with such an input fits
+Make = Callable[[float, torch.dtype], torch.Tensor]
+
+
 def number_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
     """A tensor on the CPU with no dimensions, whatever the default device is. An int too large is a miss."""
     try:
         return torch.scalar_tensor(number, dtype=dtype, device="cpu")
     except (OverflowError, RuntimeError) as error:
         raise LookupError(f"no tensor of {dtype} holds {number}") from error
+
+
+def bound_tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
+    """A bound. Which of 0.0 and -0.0 is the smaller one, torch's kernels don't agree on: that is a miss."""
+    if number == 0:
+        raise LookupError("zero as a bound")
+    return number_tensor(number, dtype)
 
 
 def as_operand(tensor: TensorValue, ctx: Context, op: str, number: ConstantValue) -> TensorValue | None:
@@ -64,17 +76,17 @@ def _dtype(tensor: torch.Tensor, kind: type, op: str) -> torch.dtype | None:
     return tensor.dtype if tensor.dtype in _EXACT_WITHOUT_DIMENSIONS else None
 
 
-def number_input(ctx: Context, number: Value, dtype: torch.dtype) -> TensorValue | None:
+def number_input(ctx: Context, number: Value, dtype: torch.dtype, make: Make = number_tensor) -> TensorValue | None:
     """The graph's input for a number; None if this one does not change, or does not fit the dtype."""
     if not is_changing(ctx, number):
         return None
     assert isinstance(number, ConstantValue) and number.source is not None
     source = number.source
     try:
-        real = number_tensor(number.value, dtype)
+        real = make(number.value, dtype)
     except LookupError:
         return None
-    made = Call(ctx.hold(number_tensor), (source, ctx.hold(dtype, str(dtype).removeprefix("torch."))))
+    made = Call(ctx.hold(make), (source, ctx.hold(dtype, str(dtype).removeprefix("torch."))))
     known = ctx.number_inputs.get(made)
     if known is not None and any(tensor is known.graph_tensor for tensor in ctx.graph.inputs):
         return known

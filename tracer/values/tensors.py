@@ -15,7 +15,6 @@ from ..guards import Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
-from .indexing import select, selects
 from .symbols import from_symbol, symbol_of
 
 if TYPE_CHECKING:
@@ -139,11 +138,6 @@ class TensorValue(Value):
         self.refuse("attribute cannot be set", f".{name}", "set it before the compiled function")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        index = to_graph(ctx, key)
-        if selects(self.graph_tensor, index):
-            result = select(ctx.graph, self.graph_tensor, index)
-            ctx.note_shapes()
-            return from_graph(ctx, result)
         return call_graph(ctx, BINARY_TARGETS["[]"], [self, key], {})
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
