@@ -34,6 +34,8 @@ class Settings:
     accumulated_recompile_limit: how many all entries of a function may have together, whatever it was compiled with.
     fail_on_recompile_limit_hit: raise at a limit, instead of running plain.
     error_on_recompile: raise instead of compiling a second region for an entry.
+    capture_scalar_outputs: `item()`, and int() and float() of a tensor, stay in the graph.
+    capture_dynamic_output_shape_ops: operators stay in the graph whose result's size depends on values (`nonzero()`).
     compile_after: compile a function at its n-th call (1: at once).
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
     """
@@ -46,13 +48,18 @@ class Settings:
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
     fail_on_recompile_limit_hit: bool = False
     error_on_recompile: bool = False
+    capture_scalar_outputs: bool = False
+    capture_dynamic_output_shape_ops: bool = False
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
         check_dynamic(self.dynamic)
         for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after", "unroll_limit"):
             check_count(name, getattr(self, name))
-        for name in ("fail_on_recompile_limit_hit", "error_on_recompile"):
+        for name in (
+            "fail_on_recompile_limit_hit", "error_on_recompile", "capture_scalar_outputs",
+            "capture_dynamic_output_shape_ops",
+        ):  # fmt: skip
             check_bool(name, getattr(self, name))
 
 

@@ -232,17 +232,21 @@ def remember_fake(mode: FakeTensorMode, tensor: torch.Tensor, fake: FakeTensor) 
 
 
 # shapes and graphs ----------------------------------------------------------------------------------------------------
-def new_shape_env() -> ShapeEnv:
+def new_shape_env(*, scalars: bool = False, sizes: bool = False) -> ShapeEnv:
     """An environment in which nothing that depends on a tensor's values becomes a symbol: such operators fail.
 
+    scalars, sizes: but for numbers that are read (`item()`), and for sizes of results (`nonzero()`).
     Sizes that happen to be equal are symbols of their own (no duck shapes), made one only where an operator needs it.
     """
-    return ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False, duck_shape=False)
+    return ShapeEnv(allow_scalar_outputs=scalars, allow_dynamic_output_shape_ops=sizes, duck_shape=False)
 
 
 def shape_env_state(shape_env: ShapeEnv) -> tuple[int, ...]:
     """Changes whenever the environment learned something that cannot be taken back. A symbol more does no harm."""
-    return len(shape_env.guards), len(shape_env.replacements), len(shape_env.divisible)
+    return (
+        len(shape_env.guards), len(shape_env.replacements), len(shape_env.divisible),
+        shape_env.num_deferred_runtime_asserts,
+    )  # fmt: skip
 
 
 def lazy_graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:

@@ -13,7 +13,12 @@ from typing import Any
 import torch
 import torch.fx
 from torch._guards import Source as TorchSource
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StrictMinMaxConstraint
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StrictMinMaxConstraint,
+    free_unbacked_symbols,
+)
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
@@ -21,7 +26,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
-    "SIZE_OF", "STRIDE_OF",
+    "ASSERT", "CHECK", "SIZE_OF", "STRIDE_OF",
     "Expression", "Symbol", "bounds", "expression", "guards_since", "hint", "is_number", "new_symbol", "nodes_of",
     "printed", "raw_expression", "symbols_in", "tidied",
 ]  # fmt: skip
@@ -29,6 +34,9 @@ __all__ = [
 #: the operators by which graphs read a size and a stride off a tensor
 SIZE_OF = torch.ops.aten.sym_size.int
 STRIDE_OF = torch.ops.aten.sym_stride.int
+#: what a program says of sizes and numbers, and the operator that asks for it when a graph runs
+CHECK = torch._check
+ASSERT = torch.ops.aten._assert_scalar.default
 #: of sympy, which torch's environment computes with
 Expression = Any
 Symbol = Any
@@ -97,6 +105,30 @@ def raw_expression(number: Any) -> Expression:
 def hint(number: Any) -> Any:
     """The value that it has in this capture."""
     return number.node.hint
+
+
+def is_unbacked(number: Any) -> bool:
+    """Does it depend on a tensor's values?"""
+    return bool(free_unbacked_symbols(expression(number)))
+
+
+def known_truth(condition: Any) -> bool | None:
+    """Of a condition on such numbers: True or False, where that follows from what was promised."""
+    if isinstance(condition, bool):
+        return condition
+    found = condition.node.shape_env._maybe_evaluate_static(expression(condition))
+    return None if found is None else bool(found)
+
+
+def take_fresh(env: ShapeEnv) -> None:
+    """Torch expects somebody to note which symbols an operator made; here the builder finds them in the result."""
+    env.pending_fresh_unbacked_symbols.clear()
+
+
+def promises(env: ShapeEnv, start: int) -> list[tuple[Expression, str]]:
+    """What must hold of numbers that depend on a tensor's values, from this one on: the condition, and a message."""
+    found = [promise for group in env.deferred_runtime_asserts.values() for promise in group]
+    return [(promise.expr, promise.msg) for promise in found[start:]]
 
 
 def is_number(expr: Expression) -> bool:

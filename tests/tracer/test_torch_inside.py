@@ -1,4 +1,4 @@
-"""Functions inside of a compiled function that torch is given: hooks on tensors, vjp, transforms made outside, modes."""
+"""Functions inside of a compiled one that torch is given: hooks on tensors, vjp, transforms made outside, modes."""
 
 from __future__ import annotations
 

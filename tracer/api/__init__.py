@@ -38,6 +38,8 @@ def install(
     unroll_limit: int = DEFAULT_UNROLL_LIMIT,
     fail_on_recompile_limit_hit: bool = False,
     error_on_recompile: bool = False,
+    capture_scalar_outputs: bool = False,
+    capture_dynamic_output_shape_ops: bool = False,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
@@ -46,6 +48,9 @@ def install(
     function runs plain for what no region fits, and a warning says so once. With fail_on_recompile_limit_hit, or with
     `fullgraph`, it raises `RecompileLimit` instead.
     error_on_recompile: `RecompileError` is raised where an entry would get a second region.
+    capture_scalar_outputs, capture_dynamic_output_shape_ops: as in torch._dynamo.config: `item()` and operators like
+    `nonzero()` stay in the graph, as numbers and sizes that nobody knows; `torch._check` says something of them. What
+    needs the number itself still breaks.
     compile_after: a function is compiled at its n-th call; until then it runs as it is. Calls count from `install`,
     `compile` or `reset` on, whichever was last, for all functions together that share what is compiled.
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
@@ -54,7 +59,7 @@ def install(
     """
     settings = Settings(
         backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit,
-        fail_on_recompile_limit_hit, error_on_recompile,
+        fail_on_recompile_limit_hit, error_on_recompile, capture_scalar_outputs, capture_dynamic_output_shape_ops,
     )  # fmt: skip
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call

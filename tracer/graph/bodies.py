@@ -102,6 +102,8 @@ class OpenBody:
         builder, moved = self._builder, self._moved()
         self.leave()
         self._refuse_effects()
+        if builder._sizes.computed_since(self._mark.sizes):
+            raise GraphBreak("function given to torch has effects", "it reads a tensor's values")
         inside, known = set(moved), {tensor.node: tensor for tensor in builder._tensors.values()}
         used = dict.fromkeys(tensor.node for tensor in first)
         sizes = self._sizes_used(moved)

@@ -19,6 +19,7 @@ import torch.fx
 from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, MustBeStatic
 from ..signals import raised_by_signal
 from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
+from ..torch_symbols import ASSERT, CHECK, is_unbacked, promises, take_fresh
 from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
@@ -34,6 +35,7 @@ from .state import ENTER, GRAD_MODE, Entered, State
 __all__ = ["FxCapture", "GraphBuilder", "GraphNumber", "GraphTensor", "Mark"]
 
 #: results of calls that are answers about a tensor, not tensors
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _ANSWERS = PLAIN | {torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool, type}
 
 
@@ -57,8 +59,9 @@ class Mark:
 class GraphBuilder:
     """Records calls; hands out a `GraphTensor` for each tensor, always the same one for the same tensor."""
 
-    def __init__(self) -> None:
-        self.shape_env = new_shape_env()
+    def __init__(self, *, scalars: bool = False, sizes: bool = False) -> None:
+        """scalars, sizes: may numbers be read from tensors, may the size of a result depend on their values?"""
+        self.shape_env = new_shape_env(scalars=scalars, sizes=sizes)
         self.shapes = Shapes(self.shape_env)
         self.fake_mode = ObservingFakeMode(self.shape_env)
         self._fakes = FakeMaker(self.fake_mode)
@@ -88,6 +91,8 @@ class GraphBuilder:
         self._grad_was_on = False
         #: entered around each call: what the real call will be within
         self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
+        #: how many of torch's promises are nodes of the graph
+        self._promised = 0
         #: how many bodies were given to calls (bodies.py)
         self.bodies = 0
 
@@ -195,6 +200,7 @@ class GraphBuilder:
             if raised_by_signal(error):
                 raise
             raise explained(error, target) from error
+        self._write_promises()
         has_effect = observed.anything and self._note(observed, (fake_args, fake_kwargs))
         known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None
         if known is not None and not has_effect:
@@ -211,8 +217,24 @@ class GraphBuilder:
         """Where C++ would make numbers of symbols, torch's decompositions in Python compute with them."""
         return enable_python_dispatcher() if self.shapes.used else nullcontext()
 
+    def symbolic(self) -> AbstractContextManager[object]:
+        """Within it symbols are computed with outside of a call."""
+        return self.fake_mode
+
     def _symbol(self, value: Any) -> Any:
-        return self._sizes.of(value, self.inputs[-1].node)
+        return self._sizes.of(value, self.inputs[-1].node if self.inputs else None)
+
+    def promise(self, condition: torch.SymBool) -> None:
+        """The program says that this holds of numbers that depend on a tensor's values."""
+        CHECK(condition)
+        self._write_promises()
+
+    def _write_promises(self) -> None:
+        """What torch counts on by now is asked when the graph runs, before whatever relies on it."""
+        for expr, message in promises(self.shape_env, self._promised):
+            node = self._sizes.of_expression(expr, self.inputs[-1].node if self.inputs else None)
+            self._effect_node(ASSERT, (node, message))
+            self._promised += 1
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
@@ -228,6 +250,8 @@ class GraphBuilder:
             if result.layout is not torch.strided:
                 raise GraphBreak("kind of tensor is not supported", str(result.layout))
             return id(result) not in self._tensors
+        if kind in _SYMBOLS:
+            return is_unbacked(result) and not self._sizes.knows(result)
         if kind in _ANSWERS:
             return False
         if isinstance(result, (tuple, list, dict)):
@@ -244,6 +268,9 @@ class GraphBuilder:
             if known is None and node is not None:
                 known = self._know(node, result)
             return known
+        if isinstance(result, _SYMBOLS) and node is not None and is_unbacked(result) and not self._sizes.knows(result):
+            self._sizes.is_computed(result, node)
+            take_fresh(self.shape_env)
         if not isinstance(result, (tuple, list, dict)) or isinstance(result, torch.Size):
             return result
         keys = list(result) if isinstance(result, dict) else range(len(result))
@@ -265,6 +292,9 @@ class GraphBuilder:
 
     def _know(self, node: torch.fx.Node, fake: FakeTensor) -> GraphTensor:
         node.meta["example_value"] = fake
+        if self.shape_env.pending_fresh_unbacked_symbols:
+            self._sizes.is_computed_with(node, fake.shape)
+            take_fresh(self.shape_env)
         tensor = self._tensors[id(fake)] = GraphTensor(node, fake)
         return tensor
 

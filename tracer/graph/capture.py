@@ -78,6 +78,8 @@ class Request:
     arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
     history: what earlier captures of this entry have seen of the sizes of tensors.
     changing: texts of sources whose numbers are expected to change from call to call, or have changed.
+    capture_scalars, capture_sizes: numbers that are read from tensors, and results whose size depends on their values,
+    stay in the graph.
     unroll_limit: how many nodes of the graph one loop may be unrolled into; beyond, it runs for real.
     """
 
@@ -92,6 +94,8 @@ class Request:
     changing: frozenset[str] = frozenset()
     history: History = field(default_factory=History)
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
+    capture_scalars: bool = False
+    capture_sizes: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,4 +66,4 @@ def mark(tensor: torch.Tensor, name: str, dims: Iterable[int]) -> None:
             raise IndexError(f"dimension {dim} of a tensor of {tensor.dim()} dimensions")
         known.add(dim % tensor.dim())
     setattr(tensor, name, known)
-    tensor._has_dynamo_dim_marking = True  # type: ignore[attr-defined]
+    tensor._has_dynamo_dim_marking = True

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 
 from ..errors import InternalError
-from ..torch_symbols import SIZE_OF, STRIDE_OF, Expression, Symbol, expression, is_number, nodes_of, symbols_in
+from ..torch_symbols import (
+    SIZE_OF,
+    STRIDE_OF,
+    Expression,
+    Symbol,
+    expression,
+    is_number,
+    is_unbacked,
+    nodes_of,
+    symbols_in,
+)
 from .shapes import Layout
 
 #: marks these nodes, which are no operators
@@ -27,6 +37,8 @@ class SizeNodes:
         self.homes: dict[Symbol, Home] = {}
         self._made: dict[Expression, torch.fx.Node] = {}
         self._head: list[torch.fx.Node] = []
+        #: symbols of what is computed in the graph: sizes made of them cannot stand at its head
+        self._late: set[Symbol] = set()
 
     def found_in(self, node: torch.fx.Node, layout: Layout) -> None:
         """This input has these sizes and strides."""
@@ -39,17 +51,39 @@ class SizeNodes:
         """This input is the number."""
         self.homes[expression(number)] = (None, node, 0)
 
-    def of(self, number: Any, last_input: torch.fx.Node) -> torch.fx.Node | int:
+    def is_computed(self, number: Any, node: torch.fx.Node) -> None:
+        """This node of the graph gives the number, which depends on a tensor's values."""
+        self.homes[expression(number)] = (None, node, 0)
+        self._late.add(expression(number))
+
+    def is_computed_with(self, node: torch.fx.Node, sizes: Sequence[Any]) -> None:
+        """This node gives a tensor of these sizes, some of which may depend on a tensor's values."""
+        for dim, size in enumerate(sizes):
+            expr = None if type(size) is int or not is_unbacked(size) else expression(size)
+            if expr is not None and expr.is_Symbol and expr not in self.homes:
+                self.homes[expr] = (SIZE_OF, node, dim)
+                self._late.add(expr)
+
+    def knows(self, number: Any) -> bool:
+        """Is there something that gives all that the number is made of?"""
+        return all(symbol in self.homes for symbol in symbols_in(expression(number)))
+
+    def computed_since(self, mark: tuple[int, int, int]) -> bool:
+        return any(symbol in self._late for symbol in [*self.homes][mark[0] :])
+
+    def of(self, number: Any, last_input: torch.fx.Node | None) -> torch.fx.Node | int:
         """The node of a symbolic number; the number itself, where that is known by now."""
         expr = expression(number)
         if is_number(expr):
             return int(expr)
-        return self._of(expr, last_input)
+        return self.of_expression(expr, last_input)
 
-    def _of(self, expr: Expression, last_input: torch.fx.Node) -> torch.fx.Node:
+    def of_expression(self, expr: Expression, last_input: torch.fx.Node | None) -> torch.fx.Node:
         known = self._made.get(expr)
         if known is not None:
             return known
+        if not self._late.isdisjoint(symbols_in(expr)):
+            return self._behind_all(expr, last_input)
         symbols = {symbol: self._symbol(symbol, last_input) for symbol in symbols_in(expr)}
         if expr in symbols:
             return symbols[expr]
@@ -57,7 +91,20 @@ class SizeNodes:
         self._made[expr] = made
         return made
 
-    def _symbol(self, symbol: Symbol, last_input: torch.fx.Node) -> torch.fx.Node:
+    def _behind_all(self, expr: Expression, last_input: torch.fx.Node | None) -> torch.fx.Node:
+        """Computed where the graph has got to, each time."""
+        early = {s: self._symbol(s, last_input) for s in symbols_in(expr) if s not in self._late}
+        node = next(reversed(self._graph.nodes))
+        symbols = {s: early[s] if s in early else self._read(*self.homes[s]) for s in symbols_in(expr)}
+        made = symbols[expr] if expr in symbols else nodes_of(self._graph, expr, symbols)
+        while (node := node.next).op != "root":
+            self._nodes.append(node)
+        return made
+
+    def _read(self, reads: Callable[..., Any] | None, node: torch.fx.Node, dim: int) -> torch.fx.Node:
+        return node if reads is None else self._graph.call_function(reads, (node, dim))
+
+    def _symbol(self, symbol: Symbol, last_input: torch.fx.Node | None) -> torch.fx.Node:
         known = self._made.get(symbol)
         if known is not None:
             return known
@@ -70,9 +117,11 @@ class SizeNodes:
         self._made[symbol] = node
         return node
 
-    def _insert(self, make: Callable[[], torch.fx.Node], last_input: torch.fx.Node) -> torch.fx.Node:
+    def _insert(self, make: Callable[[], torch.fx.Node], last_input: torch.fx.Node | None) -> torch.fx.Node:
         """Behind the last of them, or behind the inputs."""
         last = self._head[-1] if self._head else last_input
+        if last is None:
+            raise InternalError("a size is read off no input")
         anchor = last.next
         with self._graph.inserting_before(anchor):
             made = make()

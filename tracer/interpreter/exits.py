@@ -109,7 +109,9 @@ class ExitWriter:
 
     def tensor(self, value: TensorValue) -> str:
         """The name under which the graph's output is at hand."""
-        tensor = value.graph_tensor
+        return self.output(value.graph_tensor)
+
+    def output(self, tensor: GraphTensor) -> str:
         if id(tensor) not in self.outputs:
             self.outputs[id(tensor)] = (tensor, f"t{len(self.outputs)}")
         return self.outputs[id(tensor)][1]

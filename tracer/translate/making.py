@@ -48,6 +48,8 @@ class Maker:
             dynamic=self._dynamic(state),
             changing=changing_parameters(state.decoded, entry.layout) | entry.changed,
             history=entry.history,
+            capture_scalars=self.settings.capture_scalar_outputs,
+            capture_sizes=self.settings.capture_dynamic_output_shape_ops,
             unroll_limit=self.settings.unroll_limit,
         )
         began = time.perf_counter()

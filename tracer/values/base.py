@@ -35,6 +35,8 @@ class Value:
     kind: ClassVar[str] = "object"
     #: the program can tell two of these apart by `is`: the same object, found twice, is one value (and a guard says so)
     has_identity: ClassVar[bool] = False
+    #: a number that torch's operators take although nobody knows it at capture (unbacked.py)
+    is_graph_number: ClassVar[bool] = False
     #: the instance of a user's subclass whose builtin part this is
     part_of: Value | None = None
 

@@ -21,7 +21,8 @@ from .mappings import DictValue, new_dict, update
 from .pure_functions import known, pure
 from .sequences import ListValue, SliceValue, TupleValue
 from .sets import set_from
-from .tensors import TensorValue
+from .tensors import TensorValue, read_number
+from .unbacked import UnbackedValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -50,6 +51,10 @@ def _number(cls: type) -> None:
             real = ctx.real(args[0])
             if isinstance(real, ConstantValue):
                 return real if type(real.value) is cls else traced(ctx, cls, real)
+            if isinstance(real, TensorValue) and cls is not complex and ctx.request.capture_scalars:
+                return read_number(ctx, real, cls)
+            if isinstance(real, UnbackedValue) and real.python_type(ctx) is cls:
+                return real
             if not isinstance(real, TensorValue):
                 names = (f"__{cls.__name__}__", "__index__") if cls is not complex else ("__complex__",)
                 return call_number_method(ctx, real, names)

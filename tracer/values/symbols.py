@@ -12,7 +12,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..sources import Source
-from ..torch_symbols import expression, hint
+from ..torch_symbols import expression, hint, is_unbacked
 from .constants import BINARY, COMPARE, ConstantValue, constant
 
 if TYPE_CHECKING:
@@ -65,13 +65,17 @@ class SymbolValue(ConstantValue):
         return super().unary(ctx, op)
 
 
-def from_symbol(ctx: Context, number: Any) -> ConstantValue:
+#: unbacked.py puts its class here: of numbers that nobody knows at capture
+UNBACKED: list[Any] = []
+
+
+def from_symbol(ctx: Context, number: Any) -> Any:
     """The value for what torch gave as a size, or an operation on sizes."""
-    if isinstance(number, torch.SymFloat):
-        raise GraphBreak("shape depends on a tensor's values", str(number))
-    if not isinstance(number, (torch.SymInt, torch.SymBool)):
+    if not isinstance(number, (torch.SymInt, torch.SymBool, torch.SymFloat)):
         return constant(number)
-    if not number.node.has_hint():
+    if is_unbacked(number):
+        return UNBACKED[0](number)
+    if isinstance(number, torch.SymFloat):
         raise GraphBreak("shape depends on a tensor's values", str(number))
     expr = expression(number)
     if expr.is_number or (expr.is_Boolean and not expr.free_symbols):

@@ -51,6 +51,8 @@ BREAKING_METHODS = {
     "__float__": "tensor value is read",
     "__index__": "tensor value is read",
 }
+#: of these, those that may stay in the graph: what gives the number that they want
+READING_METHODS: dict[str, type | None] = {"item": None, "__int__": int, "__float__": float, "__index__": int}
 #: what `number op tensor` does to the tensor and the number; `1 / x` is a reciprocal and a product
 REFLECTED_WITH_NUMBER: dict[str, Any] = {"+": torch.add, "*": torch.mul, "-": torch.rsub}
 #: of these, those that watch a tensor's gradient
@@ -165,13 +167,15 @@ class TensorValue(Value):
         raise NotImplementedError
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
-        if not isinstance(other, (TensorValue, ConstantValue)):
+        if not isinstance(other, (TensorValue, ConstantValue)) and not other.is_graph_number:
             return None
         if isinstance(other, ConstantValue):
             other = self.number_operand(ctx, op, other) or other
         return call_graph(ctx, BINARY_TARGETS[op + "=" if inplace else op], [self, other], {})
 
     def reflected(self, ctx: Context, op: str, other: Value) -> Value | None:
+        if other.is_graph_number:
+            return call_graph(ctx, BINARY_TARGETS[op], [other, self], {})
         if not isinstance(other, ConstantValue):
             return None
         number = self.number_operand(ctx, op, other) if op in REFLECTED_WITH_NUMBER else None
@@ -180,7 +184,7 @@ class TensorValue(Value):
         return call_graph(ctx, BINARY_TARGETS[op], [other, self], {})
 
     def compare(self, ctx: Context, op: str, other: Value) -> Value | None:
-        if not isinstance(other, (TensorValue, ConstantValue)):
+        if not isinstance(other, (TensorValue, ConstantValue)) and not other.is_graph_number:
             return None
         if isinstance(other, ConstantValue):
             other = self.number_operand(ctx, op, other) or other
@@ -208,6 +212,8 @@ class TensorMethod(Value):
         name = self.name
         if name in METHOD_MEANINGS and (result := METHOD_MEANINGS[name](ctx, self.tensor, args, kwargs)) is not None:
             return result
+        if name in READING_METHODS and not args and not kwargs and ctx.request.capture_scalars:
+            return read_number(ctx, self.tensor, READING_METHODS[name])
         if name in BREAKING_METHODS:
             raise self._break(name)
         if name in METADATA_METHODS:
@@ -258,6 +264,15 @@ def to_graph(ctx: Context, value: Value) -> Any:
     if argument is None:
         raise GraphBreak("argument cannot be in a graph", str(value))
     return argument(ctx)
+
+
+def read_number(ctx: Context, tensor: TensorValue, kind: type | None) -> Value:
+    """`tensor.item()` in the graph; `kind`: what int() or float() makes of it."""
+    fake = tensor.fake
+    fits = kind is None or (kind is float) is fake.is_floating_point()
+    if not fits or fake.is_complex() or fake.dtype is torch.bool:
+        raise GraphBreak("tensor value is read", f"{'item' if kind is None else kind.__name__}() of {tensor}")
+    return call_graph(ctx, "item", [tensor], {}, method=True)
 
 
 def from_graph(ctx: Context, result: Any) -> Value:
