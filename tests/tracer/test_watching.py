@@ -648,8 +648,12 @@ def test_replicas_are_themselves() -> None:
 
 
 # the life of models ---------------------------------------------------------------------------------------------------
-def test_a_dropped_model_dies_at_once() -> None:
-    model = warm(make())
+every_kind = pytest.mark.parametrize("cls", [Net, Remembers, RemembersBelow])
+
+
+@every_kind
+def test_a_dropped_model_dies_at_once(cls: Any) -> None:
+    model = warm(make(cls))
     gone = [weakref.ref(o) for o in (model, model.first, model.layers[0])]
     gc.collect()
     gc.disable()
@@ -661,8 +665,9 @@ def test_a_dropped_model_dies_at_once() -> None:
         gc.enable()
 
 
-def test_a_model_in_a_circle_is_collected() -> None:
-    model: Any = make()
+@every_kind
+def test_a_model_in_a_circle_is_collected(cls: Any) -> None:
+    model: Any = make(cls)
     vars(model.first)["parent"] = [model]
     warm(model)
     gone = weakref.ref(model.first)
@@ -672,8 +677,9 @@ def test_a_model_in_a_circle_is_collected() -> None:
     assert gone() is None and dict_events.watched_count() == 0
 
 
-def test_a_module_that_was_taken_out_dies() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.layers[1])
     del model.layers[1]
     model(x), model(x), model(x)
@@ -681,8 +687,9 @@ def test_a_module_that_was_taken_out_dies() -> None:
     assert gone() is None
 
 
-def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds(cls: Any) -> None:
+    model = warm(make(cls))
     for _ in range(2):
         linear, model.first = model.first, torch.nn.Identity()
         model(x), model(x)
@@ -700,8 +707,9 @@ def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -
         gc.enable()
 
 
-def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.first)
     gc.disable()
     try:
@@ -712,8 +720,9 @@ def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds() -> Non
         gc.enable()
 
 
-def test_a_module_that_was_taken_out_dies_without_another_call() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_without_another_call(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.layers[1])
     del model.layers[1]
     gc.collect()
