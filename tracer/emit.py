@@ -168,7 +168,8 @@ def write_region(
     if region.written is None:
         capture = region.capture
         fetches = tuple((name, weakened(source)) for name, source in capture.fetches)
-        region.capture = replace(capture, fetches=fetches, inputs=tuple(map(weakened, capture.inputs)))
+        inputs, written = tuple(map(weakened, capture.inputs)), tuple(map(weakened, capture.written))
+        region.capture = replace(capture, fetches=fetches, inputs=inputs, written=written)
         region.written = _write_region(region, parameters, original_code, native)
     return region.written
 
@@ -194,6 +195,7 @@ def _write_region(
         original_code=original_code,
         native=native,
         hits=region.hits,
+        written=capture.written,
     )
     tests = [_Test([c.text for c in guards.conditions], [f"{n} = {guards.render(s)}" for n, s in all_fetches])]
     if (quick := guards.quick) is not None:

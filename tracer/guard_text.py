@@ -53,10 +53,11 @@ def write_guards(
     original_code: Callable[[types.CodeType], types.CodeType] | None = None,
     native: bool = USE_NATIVE,
     hits: list[int] | None = None,
+    written: Sequence[Source] = (),
 ) -> GuardText:
     """The conditions of frozen guards.
 
-    hits: counts the region's calls; without it no model is watched.
+    hits: counts the region's calls; without it no model is watched.  written: dicts that its effects change.
 
     fetched: sources that the region needs besides, written with `GuardText.render`.  inputs: those of the graph.
     taken: names that temporaries must not have.
@@ -70,7 +71,7 @@ def write_guards(
     writer = Writer(guards, constants, WRITERS, original_code, native, counting, inputs, taken)
     writer.write_all()
     arguments = writer.arguments()
-    found = None if hits is None else write_quick(writer, counting, WRITERS, inputs, [*taken], hits)
+    found = None if hits is None else write_quick(writer, counting, WRITERS, inputs, [*taken], hits, written)
     quick = None
     if found is not None:
         names = found.watch_name, found.root_name

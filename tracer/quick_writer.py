@@ -151,11 +151,12 @@ def write_quick(
     inputs: Sequence[Source],
     taken: Sequence[str],
     hits: list[int],
+    written: Sequence[Source],
 ) -> QuickWriter | None:
     """The conditions while a model is watched; None where there is no model, or nothing to be won."""
     if not AVAILABLE:
         return None
-    watchable = Watchable(full.guards, full.number)
+    watchable = Watchable(full.guards, full.number, written)
     if watchable.root is None:
         return None
     writer = QuickWriter(full, first, kinds, watchable, inputs, taken)

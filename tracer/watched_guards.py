@@ -18,9 +18,12 @@ from . import watching
 from .guard_sources import Numbers
 from .guards import Guard, Kind
 from .holding import PLAIN_TYPES, Parts, held, is_a, is_immutable_type
-from .sources import Attr, Item, Operation, Param, Position, Source
+from .sources import Attr, Item, Literal, Operation, Param, Position, Source
 
 _UNCHANGING = PLAIN_TYPES | {tuple, torch.Size}
+#: what Python computes with, and gets the same from the same
+_PLAIN_VALUES = frozenset([int, float, bool, str])
+_ABOUT_NUMBERS = frozenset([Kind.TYPE, Kind.EQUALS, Kind.TRUTHY, Kind.FALSY])
 
 
 class _Is(enum.Enum):
@@ -28,10 +31,12 @@ class _Is(enum.Enum):
 
     MODULE = enum.auto()
     DICT = enum.auto()
+    WRITTEN = enum.auto()  # a dict that the region itself changes at each call, and so is not watched
     ORDERED = enum.auto()  # keys and truth only: no event tells of another order
     TUPLE = enum.auto()
     TENSOR = enum.auto()
     VALUE = enum.auto()  # some object: its identity is known, but not what is in it
+    NUMBER = enum.auto()  # computed from plain numbers and strings that are the same: equal, if not the same object
 
 
 _CONTAINERS = {dict: _Is.DICT, collections.OrderedDict: _Is.ORDERED, tuple: _Is.TUPLE, torch.Size: _Is.TUPLE}
@@ -40,8 +45,10 @@ _CONTAINERS = {dict: _Is.DICT, collections.OrderedDict: _Is.ORDERED, tuple: _Is.
 class Watchable:
     """The guards on one model that watching it makes needless, and what must be watched for that."""
 
-    def __init__(self, guards: Sequence[Guard], number: Numbers) -> None:
+    def __init__(self, guards: Sequence[Guard], number: Numbers, written: Sequence[Source] = ()) -> None:
+        """written: dicts that the region's effects change; what is asked of these is asked at every call."""
         self._number = number
+        self._written = set(map(number, written))
         self._by_source: dict[int, list[Guard]] = {}
         for guard in guards:
             self._by_source.setdefault(number(guard.source), []).append(guard)
@@ -51,6 +58,10 @@ class Watchable:
         self.dicts: dict[int, Source] = {}
         self.asked: dict[int, Source] = {}
         self.tensors: dict[int, Source] = {}
+        #: modules whose dict is written, other such dicts, and what of them must be the same object all the same
+        self.changing: dict[int, Source] = {}
+        self.written: dict[int, Source] = {}
+        self.pinned: dict[int, Item] = {}
         self.covered: set[int] = set()
         #: by identity: the classes, as they may be held, in whose dicts attributes are looked up
         self.classes: dict[int, Any] = {}
@@ -97,15 +108,57 @@ class Watchable:
             if self.what(source.base) is not _Is.MODULE:
                 return None
             if source.name == "__dict__":
-                return _Is.DICT
-            return self._of_guards(source)
+                return self._dict_of(source)
+            return None if self._number(Attr(source.base, "__dict__")) in self._written else self._of_guards(source)
         if isinstance(source, Item):
             base = self.what(source.base)
+            if base is _Is.WRITTEN:
+                return self._pin(source)
+            if self._number(source) in self._written:
+                return self._of_written(source)
             plain = type(source.key) in (str, int)
             return self._of_guards(source) if plain and base in (_Is.DICT, _Is.TUPLE) else None
         if isinstance(source, Position):
             return self._of_guards(source) if self.what(source.base) is _Is.DICT else None
+        if isinstance(source, Operation):
+            return _Is.NUMBER if all(map(self._is_plain, source.bases())) else None
         return None
+
+    def _dict_of(self, source: Attr) -> _Is:
+        """A module's dict."""
+        if self._number(source) not in self._written:
+            return _Is.DICT
+        self.changing[self._number(source.base)] = source.base
+        return _Is.WRITTEN
+
+    def _of_written(self, source: Item) -> _Is | None:
+        """A dict that is written, in one that is watched."""
+        if self.what(source.base) is not _Is.DICT or self._of_guards(source) is not _Is.DICT:
+            return None
+        self.written[self._number(source)] = source
+        return _Is.WRITTEN
+
+    def _pin(self, source: Item) -> _Is | None:
+        """A dict in a written one: a module's registry of its parts. It must be the same object at every call."""
+        number = self._number(source)
+        if type(source.key) is not str or number in self._written or self._of_guards(source) is not _Is.DICT:
+            return None
+        self.pinned[number] = source
+        return _Is.DICT
+
+    def _is_plain(self, source: Source) -> bool:
+        """A number or string that is the same as long as nothing watched changes."""
+        if isinstance(source, Literal):
+            return type(source.value) in _PLAIN_VALUES
+        what = self.what(source)
+        if what is not _Is.VALUE:
+            return what is _Is.NUMBER
+        guards = self._by_source.get(self._number(source), ())
+        return any(
+            (guard.kind is Kind.TYPE and held(guard.expected) in _PLAIN_VALUES)
+            or (guard.kind is Kind.EQUALS and type(guard.expected) in _PLAIN_VALUES)
+            for guard in guards
+        )
 
     def _of_guards(self, source: Source) -> _Is:
         """What is known of an object that stays the same."""
@@ -123,7 +176,7 @@ class Watchable:
         if kind is Kind.EXPRESSION:
             return self._covers_truth(source)
         what = self.what(source)
-        if what is None:
+        if what is None or (what is _Is.NUMBER and kind not in _ABOUT_NUMBERS):
             return False
         if kind is Kind.TYPE:
             cls = held(expected)
@@ -145,13 +198,12 @@ class Watchable:
         return False
 
     def _covers_truth(self, source: Source) -> bool:
-        if isinstance(source, Operation):
-            sides = [source.right] if source.left is None else [source.left, source.right]
-            return source.op in ("and", "or", "not") and all(map(self._covers_truth, sides))
+        if isinstance(source, Operation) and source.op in ("and", "or", "not"):
+            return all(map(self._covers_truth, source.bases()))
         what = self.what(source)
         if what is _Is.VALUE:
             self.asked.setdefault(self._number(source), source)
-        return what in (_Is.DICT, _Is.ORDERED, _Is.TUPLE, _Is.VALUE)
+        return what in (_Is.DICT, _Is.ORDERED, _Is.TUPLE, _Is.VALUE, _Is.NUMBER)
 
     # looking at a model -----------------------------------------------------------------------------------------------
     def make_watch(self, tensors: Sequence[Source], hits: list[int]) -> watching.Watch:
@@ -176,8 +228,10 @@ class Watchable:
                     names[number] = f"a{number}"
             return names[number]
 
-        groups = [self.modules.values(), self.dicts.values(), self.asked.values(), tensors]
-        found = ", ".join(f"[{', '.join(map(name, group))}]" for group in groups)
+        groups = [self.modules, self.dicts, self.asked, self.changing, self.written]
+        found = ", ".join(f"[{', '.join(map(name, group))}]" for group in [tensors, *(g.values() for g in groups)])
+        pins = ", ".join(f"({name(item.base)}, {item.key!r}, {name(item)})" for item in self.pinned.values())
+        found += f", [{pins}]"
         return "\n    ".join(["def look(root):", *lines, f"return Seen({found})"]) + "\n"
 
 
@@ -200,8 +254,8 @@ class _Look:
             raise watching.CannotWatch("it changes while it is looked at") from error
         return seen
 
-    def _seen(self, modules: list[Any], dicts: list[Any], asked: list[Any], tensors: list[Any]) -> watching.Seen:
-        return watching.Seen(modules, dicts, asked, tensors, [*map(held, self._classes)])
+    def _seen(self, tensors: list[Any], modules: list[Any], *found: list[Any]) -> watching.Seen:
+        return watching.Seen(modules, *found, tensors=tensors, classes=[*map(held, self._classes)])
 
 
 def _is_module_class(cls: object) -> bool:

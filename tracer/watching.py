@@ -60,7 +60,7 @@ class Watched:
     """What is known of one model: it was so when `changes()` gave the number in `valid`."""
 
     __slots__ = (
-        "__weakref__", "bases", "begun", "dicts", "model", "modules", "other_bases", "root_dict", "root_type",
+        "__weakref__", "bases", "begun", "dicts", "model", "modules", "other_bases", "pinned", "root_dict", "root_type",
         "tensors", "thread", "valid", "who",
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ class Watched:
         known = {cls: type_mro(cls) for cls in [*map(type, seen.modules), *seen.classes]}
         self.bases = [(cls, bases) for cls, bases in known.items() if type(cls) is type]
         self.other_bases = [(cls, bases) for cls, bases in known.items() if type(cls) is not type]
-        self.tensors, self.dicts = tuple(seen.tensors), seen.dicts
+        self.tensors, self.dicts, self.pinned = tuple(seen.tensors), seen.dicts, seen.pinned
         # The model dies when its last reference goes, although what it holds holds its dict.
         this = weakref.ref(self)
         self.model = weakref.ref(root, lambda _: None if (watched := this()) is None else watched.let_go())
@@ -113,6 +113,7 @@ class Watched:
             type(root) is self.root_type
             and _same(self.dicts, seen.dicts)
             and _same(self.tensors, seen.tensors)
+            and _same(_objects_of(self.pinned), _objects_of(seen.pinned))
             and _same([module for module, _, _ in self.modules], others)
             and all(type(module) is cls for module, _, cls in self.modules)
             and all(type_mro(cls) is bases for cls, bases in [*self.bases, *self.other_bases])
@@ -122,6 +123,7 @@ class Watched:
         self.valid = None
         dicts, self.dicts = self.dicts, []
         self.root_dict, self.modules, self.bases, self.other_bases, self.tensors = None, [], [], [], ()
+        self.pinned = ()
         if dicts:
             forget(dicts, self.who)
 
@@ -146,6 +148,9 @@ def unchanged(watched: Watched, root: Any) -> bool:
             return False
     if root.__dict__ is not watched.root_dict:
         return False
+    for holder, key, value in watched.pinned:
+        if holder.get(key) is not value:
+            return False
     for module, values, cls in watched.modules:
         if type(module) is not cls or module.__dict__ is not values:
             return False
@@ -160,15 +165,26 @@ class Seen:
         modules: Sequence[Any],
         dicts: Sequence[Any],
         asked: Sequence[Any],
+        changing: Sequence[Any] = (),
+        written: Sequence[Any] = (),
+        pinned: Sequence[tuple[Any, str, Any]] = (),
+        *,
         tensors: Sequence[Any],
         classes: Sequence[Any] = (),
     ) -> None:
+        """changing: modules whose dicts the region writes, as it does `written`; these dicts are not watched."""
         if None in classes:
             raise CannotWatch("a class is gone")
         self.modules, self.tensors, self.classes = _distinct(modules), tensors, _distinct(classes)
         known = {id(base): base for cls in [*map(type, modules), *classes] for base in type_mro(cls)}
         of_classes = [class_dict(cls) for cls in known.values() if not is_immutable_type(cls)]
-        self.dicts = _distinct([*map(_dict_of, modules), *dicts, *of_classes, *filter(_is_watchable, asked)])
+        unwatched = {id(d): d for d in [*map(_dict_of, changing), *written]}
+        ids = {*map(id, changing)}
+        of_modules = [_dict_of(module) for module in modules if id(module) not in ids]
+        self.dicts = _distinct([*of_modules, *dicts, *of_classes, *filter(_is_watchable, asked)])
+        if any(id(d) in unwatched for d in self.dicts):
+            raise CannotWatch("a dict that the region writes is found in another way too")
+        self.pinned = pinned
         for d in self.dicts:
             if type(d) not in _PLAIN_DICTS:
                 raise CannotWatch(f"a {type(d).__qualname__} in the place of a dict")
@@ -199,6 +215,10 @@ def _distinct(objects: Sequence[Any]) -> list[Any]:
 
 def _same(these: Sequence[Any], those: Sequence[Any]) -> bool:
     return len(these) == len(those) and all(map(operator.is_, these, those))
+
+
+def _objects_of(pinned: Sequence[tuple[Any, str, Any]]) -> list[Any]:
+    return [part for holder, _, value in pinned for part in (holder, value)]
 
 
 def _is_watchable(value: Any) -> bool:

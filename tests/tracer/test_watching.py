@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import gc
+import linecache
 import os
 import pickle
 import subprocess
@@ -60,6 +61,7 @@ class Net(torch.nn.Module):
         self.norm = torch.nn.BatchNorm1d(4)
         self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
         self.scale = 2.0
+        self.width, self.half = 4, 2
         self.pair = (1, 2.0)
         self.table = {"factor": 3.0, "inner": {"more": 1.0}}
         self.numbers = [0.5]
@@ -67,12 +69,46 @@ class Net(torch.nn.Module):
         self.register_buffer("shift", torch.ones(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[-1] != self.width or self.half * 2 > self.width:
+            raise ValueError(f"{self.width} wanted")
         x = self.norm(torch.relu(self.first(x)))
         x = self.layers(x) * self.scale + self.shift * self.pair[1]
         for number in self.numbers:
             x = x + number
         x = x * self.config.weight
         return x * self.table["factor"] + self.table["inner"]["more"]
+
+
+class Remembers(Net):
+    """It sets an attribute of its own at each call: its dict is not watched, all that lies below is."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = super().forward(x)
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.last
+
+
+class RemembersBelow(Net):
+    """A part of it does so, and changes a buffer and an item of a dict."""
+
+    class Part(torch.nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(4, 4)
+            self.register_buffer("seen", torch.zeros(4))
+            self.factor = 1.5
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last = super().forward(x) * self.factor
+            self.seen = x[0] * 2
+            return self.last
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.Part()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.table["seen"] = x * 2
+        return super().forward(x)
 
 
 class Chain(torch.nn.Module):
@@ -160,6 +196,9 @@ def register(model: Any) -> None:
 
 CHANGES: dict[str, Callable[[Any], object]] = {
     "attribute": lambda m: setattr(m, "scale", 3.0),
+    "number in a comparison": lambda m: setattr(m, "width", 5),
+    "number in an expression": lambda m: setattr(m, "half", 3),
+    "number of another type": lambda m: setattr(m, "half", torch.tensor(3)),
     "attribute of another type": lambda m: setattr(m, "scale", 3),
     "vars": lambda m: vars(m).__setitem__("scale", 3.0),
     "update": lambda m: vars(m).update(scale=3.0),
@@ -215,6 +254,63 @@ def result(model: Any, x: torch.Tensor) -> Any:
     return found.dtype, found.requires_grad, found.tolist()
 
 
+#: changes that matter where the dict of a module is not watched
+UNWATCHED: dict[str, Callable[[Any], object]] = {
+    "dict of modules": lambda m: setattr(m, "_modules", dict(m._modules, first=torch.nn.Identity())),
+    "dict of a part's modules": lambda m: setattr(m.first, "_modules", {}),
+    "shadowed in the instance": lambda m: vars(m).__setitem__("first", torch.nn.Identity()),
+    "attribute of a part": lambda m: setattr(m.first, "factor", 2.5),
+    "what is written": lambda m: (setattr(m, "last", 1), setattr(m, "calls", 1.5), setattr(m.first, "last", 1)),
+    "buffer that is written": lambda m: setattr(m.first, "seen", torch.ones(3)),
+    "item beside what is written": lambda m: m.table.update(factor=5.0, seen=1),
+    "dict that is written": lambda m: setattr(m, "table", {"factor": 5.0, "inner": {"more": 1.0}}),
+    "in a dict that is written": lambda m: m.table["inner"].update(more=3.0),
+    "other dict of a part": lambda m: other_dict(m.first, factor=2.5),
+}
+
+
+def written(model: Any) -> Any:
+    """What the model remembers, and its parts."""
+    found = [getattr(part, "last", None) for part in (model, model.first)] if hasattr(model, "first") else []
+    return [value.tolist() if isinstance(value, torch.Tensor) else value for value in found]
+
+
+@pytest.mark.parametrize("cls", [Remembers, RemembersBelow])
+@pytest.mark.parametrize("how", [*CHANGES, *UNWATCHED])
+def test_changes_of_a_model_that_writes_to_its_dicts_are_seen(cls: Any, how: str) -> None:
+    change = {**CHANGES, **UNWATCHED}[how]
+    plain, model = make(cls), warm(make(cls))
+    for _ in range(3):
+        assert result(model, x) == result(plain, x) and watched(model)
+    plain(x), plain(x), plain(x)
+    change(plain)
+    change(model)
+    for _ in range(4):
+        assert result(model, x) == result(plain, x)
+        assert written(model) == written(plain)
+
+
+def test_a_part_that_is_found_in_two_ways_is_asked_for_at_each_call() -> None:
+    """Its dict is written, and another way leads to it: it is the same object, whatever the sources are."""
+
+    class Twice(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = RemembersBelow.Part()
+            self.again = self.first
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(self.again(x))
+
+    plain, model = make(Twice), warm(make(Twice))
+    for m in (plain, model):
+        m.again.factor = 4.0
+    assert result(model, x) == result(plain, x)
+    for m in (plain, model):
+        m.again = RemembersBelow.Part().apply(filled)
+    assert result(model, x) == result(plain, x)
+
+
 @pytest.mark.parametrize("how", CHANGES)
 def test_changes_are_seen(how: str) -> None:
     change = CHANGES[how]
@@ -223,6 +319,16 @@ def test_changes_are_seen(how: str) -> None:
     change(model)
     for _ in range(4):
         assert result(model, x) == result(plain, x)
+
+
+def test_what_is_computed_from_what_is_watched_is_not_asked() -> None:
+    model = warm(make())  # its text is known as long as it lives
+    ours = [entry for name, entry in linecache.cache.items() if name.startswith("<torchgraft Net")]
+    text = "".join(ours[-1][2])  # type: ignore[misc]
+    quick, full = text.split("elif (")
+    assert "'width'" in full and "'half'" in full
+    assert "'width'" not in quick and "'half'" not in quick
+    assert watched(model)
 
 
 @pytest.mark.parametrize("how", ["attribute", "parameter", "class of a module", "other dict", "order", "forward hook"])
@@ -542,8 +648,12 @@ def test_replicas_are_themselves() -> None:
 
 
 # the life of models ---------------------------------------------------------------------------------------------------
-def test_a_dropped_model_dies_at_once() -> None:
-    model = warm(make())
+every_kind = pytest.mark.parametrize("cls", [Net, Remembers, RemembersBelow])
+
+
+@every_kind
+def test_a_dropped_model_dies_at_once(cls: Any) -> None:
+    model = warm(make(cls))
     gone = [weakref.ref(o) for o in (model, model.first, model.layers[0])]
     gc.collect()
     gc.disable()
@@ -555,8 +665,9 @@ def test_a_dropped_model_dies_at_once() -> None:
         gc.enable()
 
 
-def test_a_model_in_a_circle_is_collected() -> None:
-    model: Any = make()
+@every_kind
+def test_a_model_in_a_circle_is_collected(cls: Any) -> None:
+    model: Any = make(cls)
     vars(model.first)["parent"] = [model]
     warm(model)
     gone = weakref.ref(model.first)
@@ -566,8 +677,9 @@ def test_a_model_in_a_circle_is_collected() -> None:
     assert gone() is None and dict_events.watched_count() == 0
 
 
-def test_a_module_that_was_taken_out_dies() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.layers[1])
     del model.layers[1]
     model(x), model(x), model(x)
@@ -575,8 +687,9 @@ def test_a_module_that_was_taken_out_dies() -> None:
     assert gone() is None
 
 
-def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds(cls: Any) -> None:
+    model = warm(make(cls))
     for _ in range(2):
         linear, model.first = model.first, torch.nn.Identity()
         model(x), model(x)
@@ -594,8 +707,9 @@ def test_a_module_that_was_taken_out_dies_at_once_where_another_region_holds() -
         gc.enable()
 
 
-def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.first)
     gc.disable()
     try:
@@ -606,8 +720,9 @@ def test_a_module_that_was_taken_out_dies_at_once_where_no_region_holds() -> Non
         gc.enable()
 
 
-def test_a_module_that_was_taken_out_dies_without_another_call() -> None:
-    model = warm(make())
+@every_kind
+def test_a_module_that_was_taken_out_dies_without_another_call(cls: Any) -> None:
+    model = warm(make(cls))
     gone = weakref.ref(model.layers[1])
     del model.layers[1]
     gc.collect()
@@ -689,17 +804,28 @@ def test_nothing_stays_watched(end: str) -> None:
 
 
 def test_a_model_that_writes_at_each_call() -> None:
+    """What its own region writes is not watched, so that the rest can be."""
+
     class Counting(Net):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.step = self.step + 1
             return super().forward(x)
 
-    model, other = make(Counting), warm(make())
+    model = warm(make(Counting), 8)
+    before = dict_events.changes()
+    for _ in range(20):
+        model(x)
+    assert model.step == 28 and watched(model) and dict_events.changes() == before
+    assert not any(d is vars(model) for d in watched(model)[0].dicts)
+
+
+def test_a_model_that_is_written_to_between_calls_is_given_up() -> None:
+    model, other = make(), warm(make())
     tracer.compile(model)
-    for _ in range(60):
+    for number in range(60):
+        model.stamp = number
         model(x)
         other(x)
-    assert model.step == 60
     assert not vars(model)["_compiled_call_impl"].kept
     model(x), other(x), other(x), other(x)
     assert watched(other)

@@ -130,6 +130,8 @@ class Capture:
     goes_on: int | None = None
     spares: bool = False
     passed_by: tuple[int, ...] = ()
+    #: dicts from outside that the effects change at every call
+    written: tuple[Source, ...] = ()
     inlined: tuple[Any, ...] = field(default=(), repr=False)
     shapes: Shapes | None = field(default=None, repr=False)
 

@@ -32,6 +32,7 @@ from ..values.attributes import InstanceDict
 from ..values.base import Mutable, Raised, Value
 from ..values.constants import ConstantValue, is_constant
 from ..values.functions import BoundMethod, FunctionValue, PartialValue, is_torchs_own
+from ..values.mappings import DictValue
 from ..values.modules import ModuleValue
 from ..values.objects import ObjectValue
 from ..values.private import has_own_copy, private_text
@@ -374,6 +375,7 @@ class Attempt:
         layout = self._landing(mark.index)
         values = self._landing_values(out, layout)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
+        written = [v for v in ctx.changed.values() if isinstance(v, DictValue) and v.changes_always(ctx)]
         outputs = list(out.outputs.values())
         can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
         if not can_retry and mark.crossed is not None and not self.request.fullgraph:
@@ -402,6 +404,7 @@ class Attempt:
             constants=out.constants,
             graph_break=graph_break,
             can_retry=not graph.mutates_inputs and not graph.uses_rng,
+            written=tuple(value.source for value in written if value.source is not None),
             inlined=tuple(ctx.inlined),
         )
 

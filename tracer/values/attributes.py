@@ -110,6 +110,16 @@ class InstanceDict(DictValue):
             if entry.item is not None:
                 yield self._store(out, target, key, entry)
 
+    def changes_always(self, ctx: Context) -> bool:
+        """Do its effects store at every call, not only where another constant was there?"""
+        return not self.owner.is_watched or any(
+            entry.item is None
+            or entry.fresh
+            or not isinstance(value := ctx.real(entry.item), ConstantValue)
+            or value.source is not None
+            for entry in self.content.values()
+        )
+
     def _store(self, out: ExitWriter, target: str, key: Any, entry: Entry) -> str:
         text = out.text(entry.item)
         if entry.fresh or not self.owner.is_watched or not isinstance(out.ctx.real(entry.item), ConstantValue):

@@ -368,6 +368,10 @@ class DictValue(MappingValue):
             kept[key] = entry
         return kept
 
+    def changes_always(self, ctx: Context) -> bool:
+        """Do its effects change the dict at every call?"""
+        return True
+
     def set_text(self, out: ExitWriter, target: str, key: str, item: str) -> str:
         return f"{target}[{key}] = {item}"
 
