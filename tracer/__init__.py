@@ -9,6 +9,9 @@ from .api import (
     install,
     installed,
     is_compiling,
+    mark_dynamic,
+    mark_static,
+    maybe_mark_dynamic,
     original,
     reset,
     set_stance,
@@ -18,5 +21,6 @@ from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
 
 __all__ = [
     "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
-    "explain_recompiles", "install", "installed", "is_compiling", "original", "reset", "set_stance", "uninstall",
+    "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip

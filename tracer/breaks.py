@@ -39,9 +39,18 @@ BREAKS: dict[str, Row] = {
         "NumPy computes on the tensor's memory, which no graph can follow.",
         "use torch operators instead of NumPy's",
     ),
+    "NumPy array is used": Row(
+        "Arrays are handed on as they are. What is done with them is NumPy's, and no graph can follow it.",
+        "compute on tensors (torch.from_numpy before the compiled function), or leave it: the code around it is compiled",
+    ),
     "tensor memory is accessed": Row(
         "The program asks for a tensor's address or storage, shares it, or exchanges it. At capture there is none.",
         "use operators on the tensor, or do it before or after the compiled function",
+    ),
+    "size that is marked dynamic is one number": Row(
+        "With fullgraph: `mark_dynamic` asks for a region for all sizes, but the size is 0 or 1, which are compiled "
+        "apart, or a line of the program needs it to be one number.",
+        "use maybe_mark_dynamic, change the line that the details name, or pad to at least 2",
     ),
     # tensors --------------------------------------------------------------------------------------------------------
     "kind of tensor is not supported": Row(
@@ -88,8 +97,9 @@ BREAKS: dict[str, Row] = {
         "leave it: forward and backward are compiled; or call it outside of the compiled function",
     ),
     "hook is registered on a tensor": Row(
-        "Autograd calls the hook later, at a tensor that must really exist.",
-        "register hooks before or after the compiled function",
+        "Autograd calls the hook later. One that only computes, on a tensor that the function makes, is part of the "
+        "graph; one on a tensor from outside, one that does more, and one whose handle is kept, are not.",
+        "register hooks before or after the compiled function, or let the hook only compute",
     ),
     "autograd state of a tensor is changed": Row(
         "The function changes whether and how autograd follows a tensor.",

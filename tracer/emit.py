@@ -206,15 +206,15 @@ def _write_region(
         tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
     asked = names_in([text for test in tests for text in test.conditions])
     taken |= asked
-    hit, error = _free("hit", taken), _free("error", taken)
+    error = _free("error", taken)
     raised = constants.reserve("k_raised", _Helper("k_raised"))
-    lines = _guard_lines(tests, hit, error, f"{raised}({region.number}, {error})")
+    lines = _guard_lines(tests, error, f"{raised}({region.number}, {error})")
     body = [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
     lines += body
     values = ", ".join((str(capture.exit.number), *capture.exit.values))
     exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
     direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
-    others = [*_guard_lines([test.abridged() for test in tests], hit, error, raised), *body, *exit_, *direct]
+    others = [*_guard_lines([test.abridged() for test in tests], error, raised), *body, *exit_, *direct]
     loads, stores = asked | names_in(others), stored_in([*lines, *exit_, *direct])
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
@@ -259,18 +259,23 @@ class _Test:
         return replace(self, conditions=["True"]) if self.conditions else self
 
 
-def _guard_lines(tests: Sequence[_Test], hit: str, error: str, raised: str) -> list[str]:
-    """A guard or fetch that raises is a miss of this region; entering the `try` costs nothing."""
+def _guard_lines(tests: Sequence[_Test], error: str, raised: str) -> list[str]:
+    """A guard or fetch that raises is a miss of this region; entering the `try` costs nothing.
+
+    What stands behind these lines always returns, so that the `while` never goes round: leaving it is the miss, and a
+    hit falls through without a variable that says so.
+    """
     if not any(test.conditions or test.fetches for test in tests):
         return ["    if True:"]
-    lines = [f"    {hit} = False", "    try:"]
+    lines = ["    while True:", "        try:"]
     for word, test in zip(itertools.chain(["if"], itertools.repeat("elif")), tests, strict=False):
         first, *others = test.conditions or ["True"]
-        lines += [f"        {word} ({first}", *(f"            and {condition}" for condition in others)]
+        lines += [f"            {word} ({first}", *(f"                and {condition}" for condition in others)]
         lines[-1] += "):"
-        todo = [line for text in (*test.fetches, f"{hit} = True", *test.then) for line in text.splitlines()]
-        lines += [f"            {line}" for line in todo]
-    return [*lines, f"    except Exception as {error}:", f"        {raised}", f"    if {hit}:"]
+        todo = [line for text in (*test.fetches, *test.then) for line in text.splitlines()]
+        lines += [f"                {line}" for line in todo or ["pass"]]
+    lines += ["            else:", "                break"]
+    return [*lines, f"        except Exception as {error}:", f"            {raised}", "            break"]
 
 
 def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:

@@ -95,6 +95,22 @@ enter_inference_mode = _enter_inference_mode
 exit_inference_mode = _exit_inference_mode
 
 
+def enter_sdpa_kernel(backends: tuple[str, ...], set_priority: bool) -> Any:
+    """Of torch.nn.attention.sdpa_kernel, with the names of the backends."""
+    manager = torch.nn.attention.sdpa_kernel([getattr(SDP_BACKEND, name) for name in backends], set_priority)
+    manager.__enter__()
+    return manager
+
+
+def exit_sdpa_kernel(manager: Any) -> None:
+    manager.__exit__(None, None, None)
+
+
+#: an enumeration that pybind11 makes, and the metaclass of all its classes
+SDP_BACKEND: Any = torch._C._SDPBackend
+PYBIND_CLASS: type = type(SDP_BACKEND)
+
+
 # operators ------------------------------------------------------------------------------------------------------------
 #: operators that take functions: torch.cond and its like
 HIGHER_ORDER: type = torch._ops.HigherOrderOperator
@@ -423,6 +439,8 @@ GlobalStateGuard: Any = getattr(_guards, "GlobalStateGuard", None)
 log_api_usage_once = torch._C._log_api_usage_once
 
 function_modes = torch._C._len_torch_function_stack
+push_function_mode = torch._C._push_on_torch_function_stack
+pop_function_mode = torch._C._pop_torch_function_stack
 function_mode_at = torch._C._get_function_stack_at
 dispatch_modes = torch._C._len_torch_dispatch_stack
 dispatch_mode_at = torch._C._get_dispatch_stack_at

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 import torch.fx
 from torch._guards import Source as TorchSource
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StrictMinMaxConstraint
 from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
     "SIZE_OF", "STRIDE_OF",
@@ -54,13 +56,22 @@ class _Given(TorchSource):
         return isinstance(other, _Given) and other.name == self.name
 
 
-def new_symbol(env: ShapeEnv, value: int, name: str) -> int | torch.SymInt:
+def new_symbol(
+    env: ShapeEnv, value: int, name: str, within: tuple[int | None, int | None] = (None, None)
+) -> int | torch.SymInt:
     """A symbol for a number, of which `value` is an example; 0 and 1 stay numbers: torch's operators treat them apart.
 
-    What is at least 2 stands for any such number, what is negative for any number at all.
+    What is at least 2 stands for any such number, what is negative for any number at all.  within: it is between these
+    two, both included; the value must be.
     """
     source = _Given(name)
-    symbol = env.create_symbol(value, source, DimDynamic.DYNAMIC, None, positive=True if value >= 0 else None)
+    lower, upper = within
+    constraint = None
+    if value > 1 and (lower is not None or upper is not None):
+        allowed = ValueRanges(max(2, lower or 2), int_oo if upper is None else upper)
+        constraint = StrictMinMaxConstraint(warn_only=False, vr=allowed)
+    positive = True if value >= 0 else None
+    symbol = env.create_symbol(value, source, DimDynamic.DYNAMIC, constraint, positive=positive)
     made: int | torch.SymInt = env.create_symintnode(symbol, hint=value, source=source)
     return made
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import random
+import sysconfig
 import threading
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 
+import tracer
 from tests.support import CountingBackend, check_calls, compile_with
 
 
@@ -125,6 +126,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
         lambda x: x * 2, [(torch.arange(24.0).view(4, 6)[:, :n],) for n in (3, 4, 5, 6)], 3,
     ),
     "transposed": (lambda x: x @ x.t(), [(torch.randn(3, n).t(),) for n in (4, 5, 6, 9)], 2),
+    "index": (lambda x, i: x[i] + x[-i] * x[1, i - 1], [(torch.randn(6, 5), i) for i in (2, 3, 4, 5)], 2),
+    "indices": (
+        lambda x, i, j: (x[:, i, None, ..., j], x[..., i], x[1, i, :, j], x[i, j]),
+        [(torch.randn(9, 8, 7, 6), i, i + 1) for i in (2, 3, 4)], 2,
+    ),
+    "dimensions": (lambda x: x.sum(-1), sized((3,), (3, 4), (3, 4, 5), (6,), (7, 8), (4, 5, 6), (9,)), 4),
     "one": (lambda x: x * 2, sized((4, 3), (5, 3), (1, 3), (6, 3), (1, 3)), 3),
     "none": (lambda x: x.sum(0), sized((4, 3), (5, 3), (0, 3), (6, 3), (0, 3)), 3),
 }  # fmt: skip
@@ -270,3 +277,66 @@ def test_sizes_in_functions_that_torch_is_given() -> None:
         expected[0].backward()
         assert torch.equal(x.grad, y.grad)
     assert backend.frame_count == 2
+
+
+# marks ----------------------------------------------------------------------------------------------------------------
+def test_marked_dimensions_are_symbols_from_the_start() -> None:
+    for mark in (tracer.mark_dynamic, tracer.maybe_mark_dynamic, torch._dynamo.mark_dynamic):
+        backend = CountingBackend()
+        compiled = compile_with(lambda x: x * 2, backend=backend)
+        for n in (4, 5, 6):
+            x = torch.randn(n, 3)
+            mark(x, 0)
+            assert torch.equal(compiled(x), x * 2)
+        assert backend.frame_count == 1
+
+
+def test_marked_range() -> None:
+    backend = CountingBackend()
+    compiled = compile_with(lambda x: x.sum(0) if x.shape[0] <= 8 else x, backend=backend)
+    for n in (4, 8, 6, 2):
+        x = torch.randn(n, 3)
+        tracer.mark_dynamic(x, 0, min=2, max=8)
+        assert torch.equal(compiled(x), x.sum(0))
+    assert backend.frame_count == 1
+    report = tracer.explain(compiled)(x)
+    assert any("2 <= x.shape[0] <= 8" in text for region in report.regions for text, _ in region.guards)
+    big = torch.randn(9, 3)
+    assert compiled(big) is big
+
+
+def test_static_marks() -> None:
+    backend = CountingBackend()
+    compiled = compile_with(lambda x: x * 2, backend=backend)
+    for n in (4, 5, 6):
+        x = torch.randn(n, n)
+        tracer.mark_static(x, 1)
+        assert torch.equal(compiled(x), x * 2)
+    assert backend.frame_count == 3
+
+
+def test_a_mark_that_cannot_be_kept(caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: Any) -> Any:
+        return x.view(4, 3) * 2
+
+    x = torch.randn(4, 3)
+    tracer.mark_dynamic(x, 0)
+    with caplog.at_level("WARNING", "tracer.recompiles"):
+        assert torch.equal(compile_with(f)(x), f(x))
+    [record] = [r for r in caplog.records if r.name.startswith("tracer")]
+    message, line = record.getMessage(), f"{__file__}:{f.__code__.co_firstlineno + 1}"
+    assert "x.shape[0] is always 4" in message and line in message
+    with pytest.raises(tracer.GraphBreak, match="marked dynamic is one number"):
+        compile_with(f, fullgraph=True)(x)
+
+
+def test_wrong_marks() -> None:
+    x = torch.ones(3, 2)
+    with pytest.raises(IndexError):
+        tracer.mark_dynamic(x, 2)
+    with pytest.raises(ValueError, match="min=5"):
+        tracer.mark_dynamic(x, 0, min=5, max=4)
+    with pytest.raises(TypeError):
+        tracer.mark_static(3, 0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        tracer.mark_dynamic(x, "a")  # type: ignore[arg-type]

@@ -396,6 +396,21 @@ def test_numpy_arrays():
     check(written, r(2, 3), array)
 
 
+@pytest.mark.parametrize("use", [
+    lambda a: a * 2, lambda a: 2 * a, lambda a: a.shape, lambda a: a.sum(), lambda a: a[0], lambda a: len(a), np.sum,
+    lambda a: a > 0, lambda a: a @ a, lambda a: -a, str, lambda a: a.__setitem__(0, 3), lambda a: a.astype("int32"),
+])  # fmt: skip
+def test_what_is_done_with_arrays_breaks_with_one_title(use):
+    def f(x, a):
+        y = x * 2
+        return use(a), y + 1
+
+    check(f, r(3), np.ones(3, dtype="float32"))
+    with pytest.raises(tracer.GraphBreak, match="NumPy array is used") as caught:
+        compile_with(f, backend="eager", fullgraph=True)(r(3), np.ones(3, dtype="float32"))
+    assert "torch.from_numpy" in caught.value.hint and caught.value.stack[0].function.endswith("f")
+
+
 def test_a_break_ends_at_the_array():
     with pytest.raises(tracer.GraphBreak, match="becomes a NumPy array"):
         compile_with(lambda x: np.sin(x * 2), backend="eager", fullgraph=True)(r(3))

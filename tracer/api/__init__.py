@@ -16,13 +16,14 @@ from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
 from .disabling import Disabled, disabled
+from .marks import mark_dynamic, mark_static, maybe_mark_dynamic
 from .models import copy_module
 from .runtime import Runtime
 from .stances import StanceChange
 
 __all__ = [
     "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling",
-    "original", "reset", "set_stance", "uninstall",
+    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -283,5 +284,6 @@ def is_grafted(fn: types.FunctionType) -> bool:
 #: Nobody captures these.
 for _function in (
     install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
+    mark_dynamic, mark_static, maybe_mark_dynamic,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

@@ -35,6 +35,16 @@ def f(x):
 
 f(torch.ones(3))
 """),
+    "NumPy array is used": Example("""\
+import numpy
+
+def f(x, array):
+    y = x * 2
+    array = array + 1  # <- break
+    return y + torch.from_numpy(array)
+
+f(torch.ones(3), numpy.ones(3, dtype="float32"))
+"""),
     "tensor memory is accessed": Example("""\
 def f(x):
     y = x * 2
@@ -132,7 +142,7 @@ f(torch.ones(3))
     "hook is registered on a tensor": Example("""\
 def f(x):
     y = x * 2
-    y.register_hook(lambda grad: grad * 2)  # <- break
+    x.register_hook(lambda grad: grad * 2)  # <- break
     return y + 1
 
 f(torch.ones(3, requires_grad=True))

@@ -112,7 +112,7 @@ class OpenBody:
         if any(node.op == "placeholder" and node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it uses a Python number that changes at each call")
         if handles:
-            known |= {node: node.meta["handle"] for node in free if "handle" in node.meta}  # type: ignore[dict-item]
+            known |= {node: node.meta["handle"] for node in free if "handle" in node.meta}
         if any(node not in known for node in free):
             raise GraphBreak("function given to torch has effects", "it leaves a mode that was entered outside")
         graph = self._copy([*sizes, *moved], free, result)

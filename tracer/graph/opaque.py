@@ -14,7 +14,14 @@ import torch
 import torch.fx
 from torch.utils.checkpoint import checkpoint
 
-from ..torch_private import FakeTensor, is_functional, tag_activation_checkpoint, tree_leaves, tree_map
+from ..torch_private import (
+    FakeTensor,
+    indexing_by_tensors,
+    is_functional,
+    tag_activation_checkpoint,
+    tree_leaves,
+    tree_map,
+)
 
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     "grad": torch.func.grad, "grad_and_value": torch.func.grad_and_value, "vmap": torch.func.vmap,
@@ -53,6 +60,12 @@ def transformed(
 ) -> Any:
     """A transform of torch.func of the body, called with these arguments."""
     return TRANSFORMS[name](_of_structures(body, free), **options)(*args)
+
+
+def transformed_indexing(*arguments: Any) -> Any:
+    """The same where the program has entered the mode in which `x[i]` by tensors reads no value."""
+    with indexing_by_tensors():
+        return transformed(*arguments)
 
 
 def jvp(body: torch.fx.GraphModule, primals: Sequence[Any], tangents: Sequence[Any], free: Sequence[Any]) -> Any:

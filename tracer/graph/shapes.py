@@ -33,9 +33,11 @@ from ..torch_symbols import (
     symbols_in,
     tidied,
 )
+from .marks import Marks
 
 #: an int or a torch.SymInt
 Size = Any
+_ANY = (None, None)
 _STRIDES = Held("k_stride", torch.Tensor.stride)
 _IS_CONTIGUOUS = Held("k_is_contiguous", torch.Tensor.is_contiguous)
 #: what Python text of an expression may mention beside its symbols
@@ -54,16 +56,19 @@ class History:
     static: set[str] = field(default_factory=set)
 
     def saw(self, text: str, tensor: torch.Tensor) -> None:
-        """One more capture finds this tensor there. With another number of dimensions it is as if it were the first."""
+        """One more capture finds this tensor there. With another number of dimensions nothing is the same."""
         for known, now in ((self.sizes, tuple(tensor.shape)), (self.strides, tensor.stride())):
             before = known.get(text, now)
             if len(before) != len(now):
-                before = now
+                before = (None,) * len(now)
             known[text] = tuple(a if a == b else None for a, b in zip(before, now, strict=True))
 
     def changed(self, text: str) -> frozenset[int]:
         """The dimensions whose size is not always the same."""
         return frozenset(d for d, size in enumerate(self.sizes[text]) if size is None)
+
+    def any_stride_changed(self, text: str) -> bool:
+        return None in self.strides[text]
 
     def stride_changed(self, text: str, dim: int) -> bool:
         known = self.strides.get(text, ())
@@ -124,10 +129,12 @@ class Shapes:
         self.layouts: dict[int, Layout] = {}
         self.inputs: dict[int, Source] = {}
         self._numbers: dict[Source, Size] = {}
+        #: sizes that the program marked dynamic: what is found there, the size, and where it was looked at first
+        self._marked: list[tuple[Source, Size, UserLine | None]] = []
 
     @property
     def used(self) -> bool:
-        return bool(self.sources)
+        return bool(self.sources or self._marked)
 
     def note(self, line: UserLine | None) -> None:
         """What the environment has decided by now is needed by this line."""
@@ -135,7 +142,13 @@ class Shapes:
 
     # symbols --------------------------------------------------------------------------------------------------------
     def layout(
-        self, tensor: torch.Tensor, source: Source, dims: frozenset[int], history: History, line: UserLine | None
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        dims: frozenset[int],
+        history: History,
+        line: UserLine | None,
+        marks: Marks | None = None,
     ) -> Layout | None:
         """Symbols for these dimensions of a tensor; None where all of them are 0 or 1, which stay numbers."""
         known = self.layouts.get(id(tensor))
@@ -143,8 +156,13 @@ class Shapes:
             return known
         shape = Attr(source, "shape")
         sizes = tuple(
-            self._new(size, Item(shape, d), line) if d in dims else size for d, size in enumerate(tensor.shape)
+            self._new(size, Item(shape, d), line, marks.range_of(d, size) if marks is not None else _ANY)
+            if d in dims
+            else size
+            for d, size in enumerate(tensor.shape)
         )
+        if marks is not None:
+            self._marked += [(Item(shape, d), sizes[d], line) for d in sorted(marks.dynamic)]
         strides = self._strides(tensor, source, sizes, history, line)
         if all(type(number) is int for number in (*sizes, *strides)):
             return None
@@ -152,8 +170,14 @@ class Shapes:
         layout = self.layouts[id(tensor)] = Layout(sizes, strides)
         return layout
 
-    def _new(self, value: int, source: Source, line: UserLine | None) -> Size:
-        made = new_symbol(self.env, value, str(source))
+    def _new(
+        self,
+        value: int,
+        source: Source,
+        line: UserLine | None,
+        within: tuple[int | None, int | None] = _ANY,
+    ) -> Size:
+        made = new_symbol(self.env, value, str(source), within)
         if type(made) is not int:
             self._register(made, source, line)
         return made
@@ -202,6 +226,17 @@ class Shapes:
             return Formula(text, parts)
         names = [f"n{at}" for at in range(len(symbols))]
         return Call(Held("k_formula", Computed(names, text.format(*names))), parts)
+
+    def overruled(self) -> list[str]:
+        """In words, each size that was marked dynamic and is one number all the same."""
+        found = []
+        for source, size, line in self._marked:
+            if type(size) is int:
+                found.append(f"{source} is {size}: 0 and 1 are always compiled apart")
+            elif is_number(expr := expression(size)):
+                at = self._line_of(size) or line
+                found.append(f"{source} is always {int(expr)}" + ("" if at is None else f", needed by {at}"))
+        return found
 
     # guards ---------------------------------------------------------------------------------------------------------
     def guards(self) -> tuple[Guard, ...]:

@@ -20,6 +20,7 @@ from ..errors import InternalError
 ENTER: dict[str, tuple[Callable[..., Any], Callable[[Any], None]]] = {
     "autocast": (torch_private.enter_autocast, torch_private.exit_autocast),
     "inference_mode": (torch_private.enter_inference_mode, torch_private.exit_inference_mode),
+    "sdpa_kernel": (torch_private.enter_sdpa_kernel, torch_private.exit_sdpa_kernel),
 }
 GRAD_MODE = torch_private.set_grad_enabled
 #: every target of a node that changes state

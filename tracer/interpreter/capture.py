@@ -450,11 +450,9 @@ class Attempt:
     def _state_effects(self, out: ExitWriter, graph: FxCapture) -> list[str]:
         """Torch's state that the captured code changed and that outlives the region."""
         end = graph.end_state
-        if end.entered:
-            kinds = ", ".join(kind for kind, _ in end.entered)
-            raise Unbuildable(
-                self._entered_at(), GraphBreak("torch mode is left open", kinds)
-            )
+        kinds = [*(kind for kind, _ in end.entered), *(str(mode) for mode, _ in self.ctx.function_modes)]
+        if kinds:
+            raise Unbuildable(self._entered_at(), GraphBreak("torch mode is left open", ", ".join(kinds)))
         if end.grad_enabled is None:
             return []
         return [f"{out.hold(set_grad_enabled)}({end.grad_enabled})"]

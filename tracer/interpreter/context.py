@@ -17,6 +17,7 @@ from rewriter.layouts import RESERVED
 from ..errors import CannotUndo, CaptureAnew, GraphBreak, InternalError, UserLine
 from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
+from ..graph.marks import Marks
 from ..graph.shapes import Layout
 from ..guards import GuardSet, Kind
 from ..sources import Attr, Global, Held, Item, Source, read_from
@@ -92,6 +93,8 @@ class Context:
         self.changes_made: list[tuple[Mutable, Any]] = []
         #: how many functions that were given to torch's are being read, one in the other
         self.open_bodies = 0
+        #: torch function modes that the region entered and did not leave, with what was around calls before
+        self.function_modes: list[tuple[Value, Any]] = []
         #: no Python number becomes an input of the graph now
         self.numbers_are_fixed = False
         #: the program asked torch for its state
@@ -187,12 +190,19 @@ class Context:
         """Sizes and strides of a tensor from outside, if some of them are to be symbols."""
         history, text = self.request.history, str(source)
         history.saw(text, tensor)
-        if self.request.dynamic is False or isinstance(tensor, torch.nn.Parameter) or text in history.static:
+        if isinstance(tensor, torch.nn.Parameter) or text in history.static:
             return None
         if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
             return None
-        dims = frozenset(range(tensor.dim())) if self.request.dynamic else history.changed(text)
-        return self.graph.shapes.layout(tensor, source, dims, history, self.here())
+        marks, dynamic = Marks.of(tensor), self.request.dynamic
+        dims = frozenset(range(tensor.dim())) if dynamic else history.changed(text)
+        if dynamic is False:
+            dims = frozenset()
+        if marks is not None:
+            dims = (dims | marks.likely) - marks.static | marks.dynamic
+        if not dims and not history.any_stride_changed(text):
+            return None
+        return self.graph.shapes.layout(tensor, source, dims, history, self.here(), marks)
 
     def keep_static(self, tensor: torch.Tensor) -> NoReturn:
         """This tensor's sizes cannot be symbols after all."""

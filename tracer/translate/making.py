@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from .. import backends, emit
+from .. import backends, emit, log
 from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings, Stance
 from ..errors import GraphBreak, OperatorFailed, forget_frames
@@ -70,7 +70,9 @@ class Maker:
         if captured.graph is not None:
             chosen = self._backend(state)
             call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
-        captured = captured.with_shape_guards()
+        if captured.shapes is not None:
+            _say_overruled(state, captured.shapes.overruled())
+            captured = captured.with_shape_guards()
         constants, callees = dict(captured.constants), []
         for name, value in captured.constants.items():
             if isinstance(value, (Callee, ClosureCallee)):
@@ -127,6 +129,14 @@ class Maker:
         inner.add(copy)
         self._adopt_copy(inner, copy)
         return inner
+
+
+def _say_overruled(state: CodeState, found: list[str]) -> None:
+    """Sizes that the program marked dynamic, and that must be one number all the same."""
+    if found and state.options.fullgraph:
+        raise GraphBreak("size that is marked dynamic is one number", "; ".join(found))
+    for text in found:
+        log.recompiles.warning("%s: marked dynamic, but %s", state.name, text)
 
 
 def _empty_cells(code: CodeType) -> tuple[CellType, ...]:

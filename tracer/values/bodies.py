@@ -43,8 +43,8 @@ def capture_body(
 ) -> Captured:
     """Run something (it interprets the function's call) and take what it recorded out of the graph.
 
-    The body returns the function's result as the real structure that it is. `first`, `handles`: see OpenBody.close. `other_mode`:
-    torch may call the function in another grad mode than this one.
+    The body returns the function's result as the real structure that it is. `first`, `handles`: see OpenBody.close.
+    `other_mode`: torch may call the function in another grad mode than this one.
     A break inside of the function is one of this call, since the function runs plainly then.
     """
     start, changes, asked = next_serial(), len(ctx.changes_made), ctx.asked_grad_mode

@@ -23,7 +23,7 @@ from .builtin_registry import builtin
 from .classes import ClassValue
 from .constants import ConstantValue, call_pure, constant, partial_expression, plain, traced
 from .enums import EnumValue
-from .hashing import UserKey, hash_key
+from .hashing import UserKey, hash_alone
 from .iterator_tools import is_none
 from .iterators import iterator_of
 from .lookup import class_attribute
@@ -391,7 +391,7 @@ def pow_(ctx: Context, base: Value, exp: Value, mod: Value | None = None) -> Val
 
 @builtin(hash)
 def hash_(ctx: Context, obj: Value, /) -> Value:
-    key = hash_key(ctx, obj)  # raises for what has no hash
+    key = hash_alone(ctx, obj)  # raises for what has no hash
     if isinstance(key, UserKey):
         return constant(key.hash)
     return call_pure(ctx, hash, known(ctx, ctx.real(obj).builtin_part(), "hash()"))

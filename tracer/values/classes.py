@@ -14,6 +14,7 @@ from ..graph.refused import is_autograd_function
 from ..guards import MISSING, Kind
 from ..holding import is_immutable_type, type_dict
 from ..sources import Attr, Source
+from ..torch_private import PYBIND_CLASS
 from .base import Value, wraps
 from .builtin_registry import call_class_method, call_type
 from .constants import ConstantValue, call_pure, constant
@@ -106,7 +107,9 @@ class ClassValue(Value):
             if name == "__members__" and find(type(self.cls), name) is find(enum.EnumType, name):
                 return ctx.born(MembersValue(ctx, self.cls))
         meta = type(self.cls)
-        if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__:
+        if class_attribute(ctx, meta, "__getattribute__") is not type.__getattribute__ and not (
+            meta is PYBIND_CLASS and type(find(self.cls, name)).__name__ != "instancemethod"  # those it does not bind
+        ):
             self.refuse("attribute cannot be read", f".{name}")
         raw = class_attribute(ctx, meta, name)
         if raw is not MISSING and overrides_reading(ctx, raw):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import GraphBreak
 from ..guards import MISSING, Kind
 from ..sources import Call, Index, Item, Source
-from .base import Value
+from .base import Raised, Value
 from .constants import TORCH_CONSTANTS, call_pure, constant, is_constant
 from .operations import equal
 from .tensors import TensorValue
@@ -47,12 +47,56 @@ class UserKey:
         return equal(self.ctx, self.value, other.value)
 
 
-def hash_key(ctx: Context, value: Value) -> Hashable:
-    """What stands for the value as a key; equal keys are equal values."""
-    key = ctx.real(value).key(ctx)
+def _what_python_says(use: Callable[[Any], object]) -> str:
+    """Its words, as a template, about a list that is used so: "unhashable type" alone, or what it was used as too."""
+    try:
+        use([])
+    except TypeError as error:
+        return str(error).replace("unhashable type: 'list'", "{error}").replace("'list'", "{type!r}")
+    raise AssertionError("a list has a hash")
+
+
+_AS_KEY, _AS_ELEMENT, _ALONE = map(_what_python_says, ({}.get, set().add, hash))  # type: ignore[arg-type]
+#: an iterable of such is intersected
+_INTERSECTED = _what_python_says(lambda unhashable: {1}.intersection([unhashable]))
+
+
+def hash_key(ctx: Context, value: Value, words: str = _AS_KEY) -> Hashable:
+    """What stands for the value as a key of a dict; equal keys are equal values."""
+    try:
+        key = ctx.real(value).key(ctx)
+    except Raised as raised:
+        _raise_in_words(ctx, raised, ctx.real(value), words)
     if _holds_nan(key):
         raise GraphBreak("key is not supported", f"{value} is nan")
     return key
+
+
+def hash_element(ctx: Context, value: Value) -> Hashable:
+    """The same for an element of a set."""
+    return hash_key(ctx, value, _AS_ELEMENT)
+
+
+def hash_intersected(ctx: Context, value: Value) -> Hashable:
+    """The same for an item of what a set is intersected with."""
+    return hash_key(ctx, value, _INTERSECTED)
+
+
+def hash_alone(ctx: Context, value: Value) -> Hashable:
+    """The same where hash() asks."""
+    return hash_key(ctx, value, _ALONE)
+
+
+def _raise_in_words(ctx: Context, raised: Raised, key: Value, words: str) -> NoReturn:
+    """Since 3.14 dicts and sets raise another TypeError about it."""
+    if words == "{error}" or raised.value.python_type(ctx) is not TypeError:
+        raise raised
+    arguments = ctx.real(raised.value.getattr(ctx, "args")).unpack(ctx)
+    cls = key.python_type(ctx)
+    name = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+    if len(arguments) != 1 or type(text := ctx.real(arguments[0]).as_python(ctx)) is not str:
+        raise GraphBreak("Python raises or warns here", f"hash of {key}")
+    ctx.raise_(TypeError(words.format(error=text, type=name)))
 
 
 def _holds_nan(key: object) -> bool:

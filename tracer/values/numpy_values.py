@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import numpy_names
 from ..errors import GraphBreak
@@ -33,7 +33,7 @@ class NumPyFunction(HeldFunction):
             if isinstance(value, TensorValue):
                 raise GraphBreak("tensor becomes a NumPy array", f"{name_of(self.function)}() of {value}")
             if isinstance(value, ArrayValue):
-                raise GraphBreak("function written in C is called", f"{name_of(self.function)}() of {value}")
+                raise GraphBreak("NumPy array is used", f"{name_of(self.function)}() of {value}")
         named = {name: plain(ctx, value) for name, value in kwargs.items()}
         function = partial(numpy_names.computed, self.function)
         return call_pure(ctx, function, *[plain(ctx, value) for value in args], **named)
@@ -45,6 +45,10 @@ class ArrayValue(OpaqueValue):
     __slots__ = ()
 
     kind = "NumPy array"
+
+    def refuse(self, title: str, what: str = "", hint: str = "") -> NoReturn:
+        """Whatever it is that no other opaque object is asked either, it is NumPy's business."""
+        super().refuse("NumPy array is used", what, hint)
 
 
 def _build_function(ctx: Context, obj: Any, source: Source) -> Value:

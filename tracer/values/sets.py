@@ -12,7 +12,15 @@ from . import set_history
 from .base import Mutable, Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import BINARY, COMPARE, PYTHON_RESULTS, constant, length_of
-from .hashing import from_outside, hash_key, holds_object, is_known, own_key, raise_key_error
+from .hashing import (
+    from_outside,
+    hash_element,
+    hash_intersected,
+    holds_object,
+    is_known,
+    own_key,
+    raise_key_error,
+)
 from .set_history import IN_PLACE, Element, Held, History, Made, Outside
 from .stepping import PositionIterator, each
 
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
     from ..sources import Source
+
+#: how an item is hashed, with the words for one that cannot be
+Hashed = Callable[["Context", Value], Hashable]
 
 EMPTY = Made(set_history.display, ())
 
@@ -140,7 +151,7 @@ class SetValue(MethodsByName, Mutable):
         item = ctx.real(item)
         if isinstance(item, SetValue) and item.cls is set:  # looked for as a frozenset
             return frozenset(item.members(ctx))
-        return hash_key(ctx, item)
+        return hash_element(ctx, item)
 
     def iterate(self, ctx: Context) -> Value:
         return SetIterator(self, self.ordered(ctx))
@@ -185,7 +196,8 @@ class SetValue(MethodsByName, Mutable):
 
         def method(self: SetValue, ctx: Context, *others: Value) -> Value:
             chosen = function if self.cls is set else getattr(frozenset, name)
-            return self._apply(ctx, chosen, operand(ctx, self), *[operand(ctx, other) for other in others])
+            hashed = hash_intersected if name == "intersection" else hash_element
+            return self._apply(ctx, chosen, operand(ctx, self), *[operand(ctx, other, hashed) for other in others])
 
         return method
 
@@ -208,7 +220,7 @@ class SetValue(MethodsByName, Mutable):
         return constant(not any(key in mine for key in keys_of(ctx, other)))
 
     def method_issubset(self, ctx: Context, other: Value) -> Value:
-        theirs = keys_of(ctx, other)
+        theirs = keys_of(ctx, other, hash_intersected)
         return constant(all(key in theirs for key in self.members(ctx)))
 
     def method_issuperset(self, ctx: Context, other: Value) -> Value:
@@ -226,7 +238,7 @@ class SetValue(MethodsByName, Mutable):
         return super().getattr(ctx, name)
 
     def put(self, ctx: Context, item: Value) -> None:
-        key = hash_key(ctx, item)
+        key = hash_element(ctx, item)
         content = self.content
         if content.members.get(key) is not None:
             return
@@ -302,11 +314,11 @@ class SetValue(MethodsByName, Mutable):
                 self.step(ctx, IN_PLACE["difference_update"], operand(ctx, real))
                 continue
             for item in each(ctx, real):
-                self._discard(ctx, hash_key(ctx, item), item)
+                self._discard(ctx, hash_element(ctx, item), item)
         return constant(None)
 
     def method_intersection_update(self, ctx: Context, *others: Value) -> Value:
-        self.step(ctx, IN_PLACE["intersection_update"], *[operand(ctx, other) for other in others])
+        self.step(ctx, IN_PLACE["intersection_update"], *[operand(ctx, other, hash_intersected) for other in others])
         return constant(None)
 
     def method_symmetric_difference_update(self, ctx: Context, other: Value) -> Value:
@@ -387,7 +399,7 @@ def made(ctx: Context, history: History) -> Value:
 
 def new_set(ctx: Context, items: Iterable[Value]) -> Value:
     """`{*items}`, put in one after the other."""
-    return made(ctx, Made(set_history.display, tuple(Element(hash_key(ctx, item), item) for item in items)))
+    return made(ctx, Made(set_history.display, tuple(Element(hash_element(ctx, item), item) for item in items)))
 
 
 def set_from(ctx: Context, cls: type, value: Value | None) -> Value:
@@ -408,7 +420,7 @@ def _elements_of(history: History) -> dict[Hashable, Value]:
     return {key: pool[id(key)] for key in set_history.build(history)}
 
 
-def operand(ctx: Context, value: Value) -> History:
+def operand(ctx: Context, value: Value, hashed: Hashed = hash_element) -> History:
     """What a step takes: a set's own history, a dict or view as such (CPython takes them apart), else the items."""
     real = ctx.real(value)
     if isinstance(real, SetValue):
@@ -417,7 +429,7 @@ def operand(ctx: Context, value: Value) -> History:
     as_operand = getattr(real, "set_operand", None)
     if as_operand is not None:
         return as_operand(ctx)
-    return Made(set_history.listed, tuple(_elements(ctx, real)))
+    return Made(set_history.listed, tuple(_elements(ctx, real, hashed)))
 
 
 def _is_taken_as_a_whole(value: Value) -> bool:
@@ -425,16 +437,16 @@ def _is_taken_as_a_whole(value: Value) -> bool:
     return isinstance(value, SetValue) or (hasattr(value, "set_operand") and isinstance(value, Mutable))
 
 
-def _elements(ctx: Context, value: Value) -> list[Element]:
-    return [Element(hash_key(ctx, item), item) for item in each(ctx, value)]
+def _elements(ctx: Context, value: Value, hashed: Hashed) -> list[Element]:
+    return [Element(hashed(ctx, item), item) for item in each(ctx, value)]
 
 
-def keys_of(ctx: Context, value: Value) -> Mapping[Hashable, Value]:
+def keys_of(ctx: Context, value: Value, hashed: Hashed = hash_element) -> Mapping[Hashable, Value]:
     """The keys of any iterable's items."""
     real = ctx.real(value)
     if isinstance(real, SetValue):
         return real.members(ctx)
-    return {element.key: element.value for element in _elements(ctx, real)}
+    return {element.key: element.value for element in _elements(ctx, real, hashed)}
 
 
 @wraps(set, frozenset)

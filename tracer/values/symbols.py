@@ -92,14 +92,14 @@ def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -
 
 
 def _operand(ctx: Context, number: ConstantValue) -> Any:
+    symbol = symbol_of(ctx, number)
+    return number.as_python(ctx) if symbol is None else symbol
+
+
+def symbol_of(ctx: Context, number: ConstantValue) -> Any:
+    """The symbol of an integer, or one for an integer from outside that changes from call to call; else None."""
     if number.symbol is not None:
-        return number.symbol
-    made = symbol_for(ctx, number)
-    return number.as_python(ctx) if made is None else made
-
-
-def symbol_for(ctx: Context, number: ConstantValue) -> Any:
-    """A symbol for an integer from outside that changes from call to call; None for any other."""
+        return number.symbol if type(number.value) is int else None
     source = number.source
     if source is None or type(number.value) is not int or not ctx.changes(source):
         return None

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
-_TITLE = "hook is registered on a tensor"
-
 
 class HookHandle(Value):
     """What `register_hook` gives."""
@@ -69,7 +67,7 @@ class RemoveHook(Value):
 
 def _broken(tensor: TensorValue, why: str) -> GraphBreak:
     """The region ends where the tensor is made: what watches it must be between two regions."""
-    graph_break = GraphBreak(_TITLE, f".register_hook(): {why}")
+    graph_break = GraphBreak("hook is registered on a tensor", f".register_hook(): {why}")
     graph_break.end_behind = tensor.born
     return graph_break
 

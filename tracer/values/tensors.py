@@ -15,7 +15,8 @@ from ..guards import Kind
 from ..sources import Attr, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
-from .symbols import from_symbol, symbol_for
+from .indexing import select, selects
+from .symbols import from_symbol, symbol_of
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -138,6 +139,11 @@ class TensorValue(Value):
         self.refuse("attribute cannot be set", f".{name}", "set it before the compiled function")
 
     def getitem(self, ctx: Context, key: Value) -> Value:
+        index = to_graph(ctx, key)
+        if selects(self.graph_tensor, index):
+            result = select(ctx.graph, self.graph_tensor, index)
+            ctx.note_shapes()
+            return from_graph(ctx, result)
         return call_graph(ctx, BINARY_TARGETS["[]"], [self, key], {})
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
@@ -252,7 +258,7 @@ def to_graph(ctx: Context, value: Value) -> Any:
     if isinstance(value, TensorValue):
         return value.graph_tensor
     if isinstance(value, ConstantValue):
-        symbol = value.symbol if value.symbol is not None else symbol_for(ctx, value)
+        symbol = symbol_of(ctx, value)
         return value.as_python(ctx) if symbol is None else symbol
     argument = getattr(value, "graph_argument", None)
     if argument is None:

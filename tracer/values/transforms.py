@@ -65,7 +65,8 @@ class TransformValue(Value):
         fakes = [self._fake(at, argument) for at, argument in enumerate(given)]
         captured = capture_function(ctx, self.function, args, fakes, str(self))
         arguments = (captured.body, self.name, self.options, given, list(captured.body.free))
-        return from_graph(ctx, ctx.graph.call(opaque.transformed, arguments))
+        target = opaque.transformed_indexing if ctx.function_modes else opaque.transformed
+        return from_graph(ctx, ctx.graph.call(target, arguments))
 
     def _fake(self, at: int, argument: Any) -> Fake:
         """What stands, inside of the transform, for a tensor of this argument."""

@@ -12,7 +12,7 @@ from . import set_history
 from .base import Value
 from .builtin_methods import MethodsByName
 from .constants import BINARY, COMPARE, constant
-from .hashing import hash_key
+from .hashing import hash_element
 from .sequences import TupleValue
 from .set_history import Element, History, Made
 from .sets import SetValue, keys_of, made, operand, set_from
@@ -98,7 +98,7 @@ class DictView(MethodsByName):
         return Made(set_history.listed, tuple(self._elements(ctx)))
 
     def _elements(self, ctx: Context) -> list[Element]:
-        return [Element(hash_key(ctx, item), item) for item in self.unpack(ctx)]
+        return [Element(hash_element(ctx, item), item) for item in self.unpack(ctx)]
 
     def _is_set_like(self, other: Value) -> bool:
         sets = isinstance(other, SetValue) or (isinstance(other, DictView) and other.which != "values")

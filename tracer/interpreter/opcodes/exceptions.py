@@ -85,7 +85,8 @@ def with_except_start(frame: Frame, ins: Instruction) -> None:
     arguments: list[Value] = [ctx.real(exception.getattr(ctx, "__class__")), exception, TRACEBACK]
     exit_position, self_position = ins.arg
     function = ctx.real(frame.stack[-exit_position])
-    first = [] if self_position is None or isinstance(frame.stack[-self_position], NullValue) else [frame.stack[-self_position]]
+    bound = self_position is None or isinstance(frame.stack[-self_position], NullValue)
+    first = [] if bound else [frame.stack[-self_position]]
     frame.push(function.call(ctx, first + arguments, {}))
 
 
