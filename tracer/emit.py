@@ -18,6 +18,7 @@ from .errors import InternalError
 from .graph.capture import Capture, Exit
 from .guard_sources import weakened
 from .guard_text import write_guards
+from .guard_writer import Condition
 from .holding import Constants
 from .native import USE_NATIVE
 from .sources import Call as SourceCall
@@ -77,6 +78,7 @@ class RegionText:
     lines: all but its exit.  exit: how it leaves.  direct: how it leaves from a direct entry, if it can.
     loads: names beside its constants that it reads.  stores: names that it binds.  weak: each call gives an object that
     the region compares with and does not keep alive, or None: then the region can never run again.
+    conditions: the guards as they stand in the lines, one by one.
     """
 
     lines: tuple[str, ...]
@@ -86,6 +88,7 @@ class RegionText:
     weak: tuple[Callable[[], Any], ...]
     exit: tuple[str, ...] = ()
     direct: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +221,9 @@ def _write_region(
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
     return RegionText(
-        tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct)
-    )
+        tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct),
+        guards.conditions,
+    )  # fmt: skip
 
 
 def _inputs(capture: Capture, taken: Collection[str]) -> tuple[tuple[Source, ...], tuple[tuple[str, Source], ...]]:

@@ -6,11 +6,10 @@ What several conditions or the graph call fetch is bound once, to a temporary `g
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import log
 from .guard_kinds import WRITERS
 from .guard_values import describe
 from .guard_writer import Condition, Writer
@@ -86,31 +85,8 @@ def guard_text(guards: Sequence[Guard], **options: Any) -> tuple[list[str], dict
     return [c.text for c in text.conditions], constants.values
 
 
-def explain_failure(
-    guards: Sequence[Guard],
-    arguments: Mapping[str, Any],
-    namespace: Mapping[str, Any],
-    original_code: Callable[[types.CodeType], types.CodeType] | None = None,
-) -> tuple[Guard, str] | None:
-    """The first guard that does not hold for a slot's arguments and globals, and what is there now, in words.
-
-    None where all hold, or where it can't be said; never raises.
-    """
-    try:
-        constants = Constants()
-        taken = {*arguments, *namespace}
-        written = write_guards(guards, constants, taken=taken, original_code=original_code, native=False)
-        scope = {**namespace, **arguments, **constants.values}
-        for condition in written.conditions:
-            reason = why_false(condition, scope)
-            if reason is not None:
-                return reason
-    except Exception:
-        log.guards.debug("could not say which guard failed", exc_info=True)
-    return None
-
-
 def why_false(condition: Condition, scope: dict[str, Any]) -> tuple[Guard, str] | None:
+    """Which guard of a condition that does not hold it is, and what is there now; None where it holds."""
     try:
         if eval(condition.text, scope):
             return None
@@ -146,6 +122,7 @@ def seen_now(guard: Guard, scope: dict[str, Any]) -> str | None:
 
 
 def value_now(source: Source, scope: dict[str, Any]) -> Any:
+    """What is there now."""
     constants = Constants()
     text = Writer((), constants, WRITERS, None, False, Writer((), constants, WRITERS, None, False, None)).text(source)
     return eval(text, scope | constants.values)

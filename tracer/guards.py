@@ -2,7 +2,7 @@
 
 A guard is a kind of check, the source it looks at, and what capture saw there. `guard_text.py` turns guards into the
 conditions at the head of a region; because they are data they can also be printed, deduplicated, taken back to a mark
-when a call is rolled back, and asked which of them failed (`guard_text.explain_failure`).
+when a call is rolled back, and asked which of them failed (`refusals.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import math
 import time
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,10 +18,12 @@ import torch
 from torch import nn
 
 from rewriter.text import compile_slot
+from tests.tracer.examining import conditions_of
 from tracer.errors import InternalError, UserLine
-from tracer.guard_text import explain_failure, guard_text
+from tracer.guard_text import guard_text
 from tracer.guards import MISSING, NOWHERE, Guard, GuardSet, Kind, describe, has_value, same_value, type_attribute
 from tracer.originals import original_code
+from tracer.refusals import examine
 from tracer.sources import Attr, Call, Formula, Global, Held, Index, Item, Literal, Operation, Param
 
 X, Y, SELF = Param("x"), Param("y"), Param("self")
@@ -60,7 +62,15 @@ class Checker:
             return False
 
     def why(self, /, **arguments: Any) -> tuple[Guard, str] | None:
-        return explain_failure(self.guards, arguments, self.globals)
+        return first_failure(self.guards, arguments, self.globals)
+
+
+def first_failure(
+    guards: Sequence[Guard], arguments: dict[str, Any], namespace: dict[str, Any]
+) -> tuple[Guard, str] | None:
+    """The guard that failed first, and what is there now."""
+    found = examine(guards, conditions_of(guards, {*arguments, *namespace}), arguments, namespace)
+    return None if found.guard is None else (found.guard, found.seen)
 
 
 class Forbidden:
@@ -937,7 +947,7 @@ def test_explain_names_the_first_guard_that_fails() -> None:
 
     def why(**changed: Any) -> tuple[str, str] | None:
         arguments = {"self": plain, "x": torch.ones(2, 3), "y": torch.ones(4), **changed}
-        found = explain_failure(frozen, arguments, {})
+        found = first_failure(frozen, arguments, {})
         return None if found is None else (str(found[0]), found[1])
 
     assert why() is None
@@ -948,14 +958,14 @@ def test_explain_names_the_first_guard_that_fails() -> None:
     assert why(self=3) == ("self: type Plain", "type int")
     plain.scale = 3.0
     assert why() == ("self.scale: equals 2.0", "3.0")
-    found = explain_failure(frozen, {"self": plain, "x": 1, "y": 2}, {})
+    found = first_failure(frozen, {"self": plain, "x": 1, "y": 2}, {})
     assert found is not None and found[0].line == line
     del plain.scale
     assert "AttributeError" in str(why())
     plain.scale = 2.0
     with torch.no_grad():
         assert why() == ("global state is as it was", "grad mode: False, was True")
-    assert explain_failure(frozen, {}, {}) is not None, "missing arguments are no reason to raise"
+    assert first_failure(frozen, {}, {}) is not None, "missing arguments are no reason to raise"
 
 
 @pytest.mark.parametrize(

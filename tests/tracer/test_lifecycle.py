@@ -106,7 +106,7 @@ class TestFirstCall:
 
 class TestMisses:
     def test_recompiles_up_to_the_limit_and_then_one_warning(self, caplog):
-        tracer.install(backend="eager", recompile_limit=3)
+        tracer.install(backend="eager", recompile_limit=3, dynamic=False)
         backend = CountingBackend()
 
         @tracer.compile(backend=backend)
@@ -142,7 +142,7 @@ class TestMisses:
         assert tracer.counters()["regions"] == 2
 
     def test_regions_are_tried_by_their_hits(self):
-        @tracer.compile
+        @tracer.compile(dynamic=False)
         def f(x, n):
             return x.repeat(n)
 

@@ -16,6 +16,7 @@ from rewriter.text import new_slot
 from ..emit import Compiled
 from ..graph.capture import Capture, Exit
 from ..graph.shapes import History
+from ..refusals import Conditions
 
 if TYPE_CHECKING:
     from .states import CodeState
@@ -61,6 +62,7 @@ class Region:
 
     failures: how often its graph raised, and the original bytecode ran instead.
     watching: weak references to the objects that it cannot do without, which drop it when they die.
+    conditions: its guards one by one, once they were asked which of them failed.
     callees: what it hands private copies over of (a function, or a closure's code), and the states of these.
     """
 
@@ -71,6 +73,7 @@ class Region:
     failures: int = 0
     watching: list[weakref.ref[Any]] = field(default_factory=list)
     callees: tuple[tuple[weakref.ref[Any], weakref.ref[CodeState]], ...] = ()
+    conditions: Conditions | None = None
 
     @property
     def capture(self) -> Capture:

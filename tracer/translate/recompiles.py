@@ -12,8 +12,7 @@ from typing import Any
 from .. import log
 from ..cache import CodeState, EntryState, Recompile, Region
 from ..guards import Kind
-from ..originals import original_code
-from ..refusals import Refusal, examine
+from ..refusals import Conditions, Refusal, examine
 from ..sources import read_from
 from .hints import hint_for, was_for_zero_or_one
 
@@ -31,7 +30,11 @@ NOTED = 8
 def refusal(state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]) -> Refusal:
     """Why a region does not fit."""
     named = dict(zip(entry.layout.parameters, arguments, strict=True))
-    return examine(region.capture.guards, named, state.globals, original_code)
+    if region.conditions is None:
+        written = region.compiled.written
+        assert written is not None
+        region.conditions = Conditions(written.conditions, written.constants)
+    return examine(region.capture.guards, region.conditions, named, state.globals)
 
 
 def refusals(state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> list[tuple[Region, Refusal]]:
