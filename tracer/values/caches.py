@@ -152,7 +152,7 @@ class CachedFunctionValue(HeldFunction):
     def _from_bounded(self, ctx: Context, args: list[Value]) -> Value:
         found = [ctx.real(arg).as_python(ctx) for arg in args]
         result = self._result(found)
-        sources = [Literal(arg) if _has_literal(arg) else ctx.hold(arg) for arg in found]
+        sources: list[Source] = [Literal(arg) if _has_literal(arg) else ctx.hold(arg) for arg in found]
         return self._fetched(ctx, result, sources)
 
     def _fetched(self, ctx: Context, result: Any, sources: list[Source]) -> Value:

@@ -16,7 +16,7 @@ from .stepping import IteratorValue
 if TYPE_CHECKING:
     from ..interpreter.context import Context
 
-_TEE = type(itertools.tee(())[0])
+_TEE: type = type(itertools.tee(())[0])
 
 
 class Shared(Mutable):
