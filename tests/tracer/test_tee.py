@@ -1,5 +1,7 @@
-"""itertools.tee"""
+"""itertools.tee, and text of bytes."""
 
+import base64
+import binascii
 import itertools
 
 import torch
@@ -47,3 +49,8 @@ def test_tee_over_a_break():
 
     result, after = compile_with(handed_on, backend="eager")(torch.ones(3), [1, 2])
     assert list(result) == [1, 2] and after.tolist() == [2, 2, 2]
+
+
+def test_text_of_bytes():
+    check(lambda x: (x + 1, base64.b64encode(b"ab"), base64.b64decode("YWI="), binascii.hexlify(b"ab")), torch.ones(3),
+          fullgraph=True)

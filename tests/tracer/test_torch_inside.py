@@ -361,3 +361,16 @@ def test_batch_norm_in_a_checkpoint(backend):
     assert titles.keys() == {"function given to torch has effects"} and graphs == 2
     assert "a tensor that it did not make" in titles["function given to torch has effects"]
     whole(Normed().eval(), leaf(5, 4), backward=True, backend=backend)
+
+
+def test_saved_tensor_hooks_break_by_their_title():
+    def f(x):
+        y = x * 2
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            z = (y * y).sum()
+        return z + 1
+
+    check(f, leaf(3), backward=True)
+    titles, _ = broken(f, leaf(3))
+    assert titles.keys() == {"global state of torch is changed"}
+    assert "saved_tensors_default_hooks" in titles["global state of torch is changed"] and "pybind" not in str(titles)
