@@ -41,7 +41,8 @@ BREAKS: dict[str, Row] = {
     ),
     "NumPy array is used": Row(
         "Arrays are handed on as they are. What is done with them is NumPy's, and no graph can follow it.",
-        "compute on tensors (torch.from_numpy before the function), or leave it: the code around it is compiled",
+        "make tensors of arrays (torch.from_numpy) before the compiled function, or leave it: what is around it is "
+        "compiled",
     ),
     "tensor memory is accessed": Row(
         "The program asks for a tensor's address or storage, shares it, or exchanges it. At capture there is none.",

@@ -450,6 +450,10 @@ dispatch_modes = torch._C._len_torch_dispatch_stack
 dispatch_mode_at = torch._C._get_dispatch_stack_at
 functorch_level = torch._C._functorch.maybe_current_level
 saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+set_saved_tensor_hooks = (
+    torch._C._autograd._push_saved_tensors_default_hooks,
+    torch._C._autograd._pop_saved_tensors_default_hooks,
+)
 torch_function_enabled = torch._C._is_torch_function_enabled
 torch_function_all_disabled = torch._C._is_torch_function_all_disabled
 fp16_reduction = torch._C._get_cublas_allow_fp16_reduced_precision_reduction

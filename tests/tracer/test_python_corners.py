@@ -14,10 +14,11 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 
 import tracer
-from tests.support import CountingBackend, check
+from tests.support import CountingBackend, check, compile_with
 from tests.tracer.python_programs import Programs
 
 programs = Programs()
@@ -425,6 +426,110 @@ def test_a_cache_holds_what_plain_python_would() -> None:
     table_of.cache_clear()
     again = compiled(X, 3)
     assert again[1] == [6, 1] and again[1] is not results[0][1] and CALLS == [3, 4, 3]
+
+
+class Thing:
+    pass
+
+
+THING = Thing()
+
+
+@functools.lru_cache(maxsize=4)
+def bounded_by_object(thing, text):
+    return torch.ones(3) * len(text)
+
+
+@pytest.mark.parametrize("uses", [
+    [(1,), (1,), (1,)], [(1,), (1,), (1,), (2,), (2,), (1,), (2,), (3,), (1,), (2,), (3,)],
+])  # fmt: skip
+def test_a_bounded_cache_counts_as_ever(uses) -> None:
+    """Hits, misses, and what is dropped next."""
+
+    def once(x, n):
+        return x * bounded(n)
+
+    def twice(x, n):
+        return x * bounded(n) + bounded(n)
+
+    def objects(x, n):
+        return x * bounded_by_object(THING, "a") + bounded_by_object(THING, "a") * bounded_by_object(THING, "b")
+
+    def history(function):
+        bounded.cache_clear(), bounded_by_object.cache_clear()
+        states = []
+        for use in uses:
+            function(torch.ones(3), *use)
+            states.append((bounded.cache_info(), bounded_by_object.cache_info()))
+        return states
+
+    for function in (once, twice, objects):
+        expected = history(function)
+        assert history(compile_with(function, backend="eager")) == expected
+
+
+def test_classes_made_at_each_call_are_compiled_a_few_times() -> None:
+    def plain(x):
+        y = x * 2
+
+        class Local:
+            k = 3
+
+            def method(self):
+                return y * self.k
+
+        return Local().method() + Local.k
+
+    def module(x):
+        y = x * 2
+
+        class Local(torch.nn.Module):
+            def forward(self, v):
+                return v + y
+
+        return Local()(x) * 2
+
+    def exception(x):
+        class Local(Exception):
+            pass
+
+        try:
+            if x.dim() == 1:
+                raise Local(3)
+        except Local as error:
+            return x * error.args[0]
+
+    for function in (plain, module, exception):
+        check(function, torch.ones(3), calls=6)
+        backend = CountingBackend()
+        compiled = compile_with(function, backend=backend)
+        for _ in range(4):
+            compiled(torch.ones(3))
+        made = backend.frame_count
+        for _ in range(12):
+            compiled(torch.ones(3))
+        assert backend.frame_count == made
+
+
+def test_a_class_made_once_is_compiled_in_the_loop() -> None:
+    backend = CountingBackend()
+
+    def train(x, times):
+        class Local:
+            def step(self, v):
+                return v * 2 + 1
+
+        local = Local()
+        for i in range(times):
+            x = local.step(x)
+            print(end="")
+        return x
+
+    compiled = compile_with(train, backend=backend)
+    for _ in range(6):
+        before = backend.calls
+        assert compiled(torch.ones(1), 10).item() == 2**11 - 1
+        assert backend.calls - before >= 9
 
 
 def test_a_bounded_cache() -> None:

@@ -1,4 +1,4 @@
-"""Functions inside of a compiled one that torch is given: hooks on tensors, vjp, transforms made outside, modes."""
+"""What torch does with functions in a compiled function: hooks on tensors, vjp, transforms made outside, modes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_hooks_that_break():
     assert broken(on_input, leaf(3)) == ({"hook is registered on a tensor": ".register_hook()"}, 1)
 
 
-# torch.func -----------------------------------------------------------------------------------------------------------
+# torch.func ---------------------------------------------------------------------------------------------------------
 def pull(x):
     out, pullback = torch.func.vjp(lambda a: a.sin() * 2, x)
     return pullback(torch.ones_like(out))[0] + 1, out
@@ -199,7 +199,7 @@ def test_transforms_made_outside():
     whole(inside, r(3, 4))
 
 
-# attention ------------------------------------------------------------------------------------------------------------
+# attention ----------------------------------------------------------------------------------------------------------
 CHOSEN = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -296,7 +296,54 @@ def test_a_block_mask_whose_function_breaks():
     check(f, r(1))
 
 
-# statistics in checkpoints --------------------------------------------------------------------------------------------
+# flags --------------------------------------------------------------------------------------------------------------
+@every_backend
+def test_a_tensor_that_requires_gradients_already(backend):
+    def f(x, y):
+        x.requires_grad_()
+        z = x * 2
+        z.requires_grad_(True)
+        x.requires_grad = True
+        y.requires_grad_(requires_grad=False)
+        return z.sin() + y
+
+    whole(f, leaf(3), r(3), backward=True, backend=backend)
+
+
+def test_a_tensor_that_becomes_a_leaf():
+    def f(x):
+        y = x.detach() * 2
+        y.requires_grad = True
+        return (y * 3).sum(), y
+
+    check(f, r(3), backward=True)
+    assert broken(f, r(3))[0] == {"attribute cannot be set": ".requires_grad of tensor mul [3]"}
+
+    def of_a_result(x):
+        y = x * 2
+        y.requires_grad_(False)
+        return y
+
+    def set_of_a_result(x):
+        y = x * 2
+        y.requires_grad = True
+        return y
+
+    check(of_a_result, leaf(3))
+    check(set_of_a_result, leaf(3))
+
+
+def test_a_setting_that_torch_itself_defines():
+    def f(x):
+        y = x * 2
+        torch.set_default_dtype(torch.float32)
+        return y + 1
+
+    check(f, r(3))
+    assert broken(f, r(3))[0] == {"global state of torch is changed": "torch.set_default_dtype()"}
+
+
+# statistics in checkpoints ------------------------------------------------------------------------------------------
 class Normed(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -314,3 +361,16 @@ def test_batch_norm_in_a_checkpoint(backend):
     assert titles.keys() == {"function given to torch has effects"} and graphs == 2
     assert "a tensor that it did not make" in titles["function given to torch has effects"]
     whole(Normed().eval(), leaf(5, 4), backward=True, backend=backend)
+
+
+def test_saved_tensor_hooks_break_by_their_title():
+    def f(x):
+        y = x * 2
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            z = (y * y).sum()
+        return z + 1
+
+    check(f, leaf(3), backward=True)
+    titles, _ = broken(f, leaf(3))
+    assert titles.keys() == {"global state of torch is changed"}
+    assert "saved_tensors_default_hooks" in titles["global state of torch is changed"] and "pybind" not in str(titles)

@@ -13,7 +13,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..numpy_names import SCALARS
-from ..torch_private import can_be_named
+from ..torch_private import can_be_named, set_saved_tensor_hooks
 
 _AUTOGRAD = "backward is run"
 _AUTOGRAD_FUNCTION = "custom autograd function is called"
@@ -108,6 +108,8 @@ def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
     apply = getattr(torch.autograd.Function.apply, "__func__", None)
     if apply is not None:  # before torch 2.14, where it was written in Python
         yield apply, _AUTOGRAD_FUNCTION
+    for function in set_saved_tensor_hooks:
+        yield function, "global state of torch is changed"
     for name, title in METHODS.items():
         method = getattr(torch.Tensor, name, None)
         if callable(method):

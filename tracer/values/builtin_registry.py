@@ -103,4 +103,6 @@ def _fits(handler: Handler, given: int, kwargs: dict[str, Value]) -> bool:
 def name_of(function: Any) -> str:
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None) or repr(function)
+    if name.startswith("pybind11_"):  # that of a class of pybind11's own, which says nothing
+        name = function.__name__
     return name if module in (None, "builtins") else f"{module}.{name}"

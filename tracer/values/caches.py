@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Call, Index, Literal, Source
-from .base import Lazy, Value, wraps
+from .base import Lazy, Mutable, Value, wraps
 from .callables import HeldFunction
 from .constants import ConstantValue, constant, is_constant
 from .functions import CODE_MEANINGS, FunctionValue
@@ -44,19 +45,81 @@ def packed(*args: Any) -> tuple[Any, ...]:
     return args
 
 
-def cached_result(function: Any, *args: Any) -> Any:
-    """What the call gives, if it is cached; a KeyError else, so that no code of the user's runs."""
-    if args not in cache_of(function) and not (len(args) == 1 and args[0] in cache_of(function)):
+def _own_key(cache: dict[Any, Any], args: tuple[Any, ...]) -> Any:
+    """The key under which a result is cached; a KeyError if there is none."""
+    if len(args) == 1 and type(args[0]) in (int, str) and args[0] in cache:
+        return args[0]
+    if args not in cache:
         raise KeyError(args)
+    return args
+
+
+def cached_result(function: Any, *args: Any) -> Any:
+    """What the call gives, if it is cached; a KeyError else, so that no code of the user's runs. It is a hit as any."""
+    _own_key(cache_of(function), args)
     return function(*args)
+
+
+def hit_again(function: Any, *args: Any) -> None:
+    """A call whose result is known: it counts, and the result is the last one to be dropped."""
+    if args in cache_of(function) or (len(args) == 1 and args[0] in cache_of(function)):
+        function(*args)
+
+
+def peeked_result(function: Any, args: tuple[Any, ...]) -> Any:
+    """What the cache holds for a call, with nothing counted or moved. A bounded cache shows it to the collector alone:
+    behind its own type the key, the result and the type of each link, then the dict.
+    """
+    cache = cache_of(function)
+    key = _own_key(cache, args)
+    if function.cache_parameters()["maxsize"] is None:
+        return cache[key]
+    found, end = gc.get_referents(function), 1 + 3 * len(cache)
+    if len(found) > end and found[end] is cache:
+        for own, result in zip(found[1:end:3], found[2:end:3], strict=True):
+            if _is_same_key(own, key):
+                return result
+    raise KeyError(args)
+
+
+def _is_same_key(own: Any, key: Any) -> bool:
+    """Compared so that no code of the user's runs."""
+    if own is key or type(own) is not type(key):
+        return own is key
+    if type(key) is tuple:
+        return len(own) == len(key) and all(map(_is_same_key, own, key))
+    return is_constant(key) and own == key
+
+
+class Hits(Mutable):
+    """How often a cached call is made again after the first time."""
+
+    __slots__ = ()
+
+    kind = "bounded cache"
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(0, call)
+
+    def effects(self, out: ExitWriter) -> Iterable[str]:
+        assert isinstance(self.source, Call)
+        function, *arguments = self.source.arguments
+        given = ", ".join(out.fetch(argument) for argument in (function, *arguments))
+        return [f"{out.hold(hit_again)}({given})"] * self.content
 
 
 class CachedFunctionValue(HeldFunction):
     """A function that `functools.lru_cache` made."""
 
-    __slots__ = ()
+    __slots__ = ("asked",)
 
     kind = "cached function"
+    has_identity = True  # one for all that the program does with the function
+
+    def __init__(self, function: Any, source: Source | None = None) -> None:
+        super().__init__(function, source)
+        #: calls that the region fetches from a bounded cache
+        self.asked: dict[Source, Hits | None] = {}
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "__wrapped__" and self.source is not None:
@@ -89,12 +152,27 @@ class CachedFunctionValue(HeldFunction):
     def _from_bounded(self, ctx: Context, args: list[Value]) -> Value:
         found = [ctx.real(arg).as_python(ctx) for arg in args]
         result = self._result(found)
-        sources = [Literal(arg) if _has_literal(arg) else ctx.hold(arg) for arg in found]
-        return ctx.wrap(result, Call(ctx.hold(cached_result), (self._source(ctx), *sources)))
+        sources: list[Source] = [Literal(arg) if _has_literal(arg) else ctx.hold(arg) for arg in found]
+        return self._fetched(ctx, result, sources)
+
+    def _fetched(self, ctx: Context, result: Any, sources: list[Source]) -> Value:
+        """The region makes the call once, whoever needs what it gives, and then as often again as the program does."""
+        call = Call(ctx.hold(cached_result), (self._source(ctx), *sources))
+        if call not in self.asked:
+            self.asked[call] = None
+            ctx.on_rollback(lambda: self.asked.pop(call))
+            ctx.must_read(call)
+            return ctx.wrap(result, call)
+        hits = self.asked[call]
+        if hits is None:
+            hits = self.asked[call] = Hits(call)
+            ctx.on_rollback(lambda: self.asked.update({call: None}))
+        ctx.change(hits, hits.content + 1)
+        return ctx.wrap(result, call)
 
     def _result(self, args: list[Any]) -> Any:
         try:
-            return cached_result(self.function, *args)
+            return peeked_result(self.function, tuple(args))
         except KeyError:
             raise GraphBreak("cached function is called anew", str(self)) from None
 
@@ -107,7 +185,7 @@ class CachedFunctionValue(HeldFunction):
             sources.append(source)
         result = self._result(found)
         if self.function.cache_parameters()["maxsize"] is not None:
-            return ctx.wrap(result, Call(ctx.hold(cached_result), (self._source(ctx), *sources)))
+            return self._fetched(ctx, result, sources)
         key = sources[0] if found and found[0] in cache_of(self.function) and len(found) == 1 else None
         return ctx.wrap(result, Index(cache, key or Call(ctx.hold(packed), tuple(sources))))
 

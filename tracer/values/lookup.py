@@ -13,6 +13,8 @@ from collections import namedtuple
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rewriter.loops import loops_around
+
 from ..errors import CaptureAnew, GraphBreak
 from ..guards import MISSING, NOWHERE, Kind
 from ..holding import is_immutable_type, is_made_by_python, type_dict, type_mro
@@ -48,11 +50,39 @@ def find(cls: type, name: str) -> Any:
 def class_attribute(ctx: Context, cls: type, name: str) -> Any:
     """`find`, guarded."""
     raw = find(cls, name)
+    if "<locals>" in _qualname(cls):
+        _refuse_made_anew(ctx, cls)
     if name in _written_names and (found := _written(ctx, cls, name)) is not None:
         return found
     if not is_immutable_type(cls):
         ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
     return raw
+
+
+_qualname: Any = vars(type)["__qualname__"].__get__
+#: by module and name, classes that captures of the very function that defines them have met: the last, and how many
+_met: dict[tuple[Any, str], tuple[weakref.ref[type], int]] = {}
+_SEVERAL = 3
+
+
+def _refuse_made_anew(ctx: Context, cls: type) -> None:
+    """Break where the function makes another class at each call: a region would be for one call's class alone.
+
+    Where it is used in a loop, the region is for many iterations.
+    """
+    name, request = _qualname(cls), ctx.request
+    if not name.startswith(f"{request.decoded.code.co_qualname}.<locals>."):
+        return
+    made = {ins.index for ins in request.decoded.instructions if ins.opname == "LOAD_BUILD_CLASS"}
+    if any(made.isdisjoint(loop.body) for loop in loops_around(request.decoded, request.layout.index)):
+        return
+    key = type_dict(cls).get("__module__"), name
+    last, count = _met.get(key, (None, 0))
+    if last is None or last() is not cls:
+        count += 1
+        _met[key] = weakref.ref(cls), count
+    if count > _SEVERAL:
+        raise GraphBreak("class is defined in the function", f"{name}, another one at each call")
 
 
 # attributes of classes that compiled code sets ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import bisect
 import cmath
 import fnmatch
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
 
 #: modules written in C of which every function is pure
-_MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata)
+_MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata, binascii)
 #: pure functions written in Python, which need not be read, and single ones written in C
 _FUNCTIONS: tuple[Any, ...] = (
     re.sub, re.subn, re.split, re.findall, re.escape, re.match, re.fullmatch, re.search, re.compile,

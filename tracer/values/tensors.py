@@ -137,6 +137,10 @@ class TensorValue(Value):
         ctx.raise_(AttributeError(f"{type(real).__name__!r} object has no attribute {name!r}"))
 
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        if name == "requires_grad" and self.fake.is_leaf:
+            ctx.asked_leaf = True
+            if METHOD_MEANINGS["requires_grad_"](ctx, self, [value], {}) is not None:
+                return
         self.refuse("attribute cannot be set", f".{name}", "set it before the compiled function")
 
     def getitem(self, ctx: Context, key: Value) -> Value:

@@ -228,9 +228,15 @@ def torch_function(ctx: Context, obj: Any, source: Source) -> Value | None:
     return TorchFunctionValue(obj, source) if known else RefusedFunction(obj, source)
 
 
+def _top(namespace: dict[str, Any]) -> str:
+    """The outermost package of a module."""
+    name = namespace.get("__name__")
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
 def _acts_at_once(obj: Any) -> bool:
     """Is it such a function of torch's own? Torch wraps some of them anew when a part of it is loaded."""
-    if not isinstance(obj, types.FunctionType) or not obj.__globals__.get("__name__", "").startswith("torch."):
+    if not isinstance(obj, types.FunctionType) or _top(obj.__globals__) != "torch":
         return False
     return inspect.unwrap(obj) in FUNCTIONS
 
