@@ -29,6 +29,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "alpha": lambda x, k: torch.add(x, x.flip(0), alpha=k) + x.sub(x.flip(0), alpha=k / 2),
     "clamp": lambda x, k: x.clamp(-k / 10, k / 10) + torch.clamp(x, max=k / 5) + x.clamp_min(0.1 * k),
     "lerp": lambda x, k: torch.lerp(x, x.flip(0), 0.1 * k),
+    "exponent": lambda x, k: x ** (k / 4) + torch.pow(x, -0.3 * k),
     "where": lambda x, k: torch.where(x > 0.6, x, k / 2) + x.where(x > 0.6, k),
     "masked_fill": lambda x, k: x.masked_fill(x > 0.6, k / 2),
     "full": lambda x, k: torch.full((3,), k / 2) + torch.full_like(x, k) + x.new_full((3,), 0.1 * k),
@@ -77,6 +78,31 @@ def test_a_decision_that_depends_on_one_is_guarded() -> None:
         return x.sin() * step
 
     check_calls(f, *((X, k) for k in range(1, 12)))
+
+
+def test_a_backend_that_takes_no_floats_gets_constants() -> None:
+    seen: list[bool] = []
+
+    def refusing(graph: torch.fx.GraphModule, examples: Any) -> Callable[..., Any]:
+        seen.append(any(isinstance(example, torch.SymFloat) for example in examples))
+        if seen[-1]:
+            raise ValueError("a float")
+        return graph.forward
+
+    def f(x: Any, k: Any) -> Any:
+        return x**k
+
+    compiled = compile_with(f, backend=refusing)
+    for k in (0.3, 0.7, 0.4):
+        assert torch.equal(compiled(X, k), f(X, k))
+    assert seen == [False, True, False, False]
+
+
+def test_an_operator_that_decides_by_a_float_guards_it() -> None:
+    def f(x: Any, p: Any) -> Any:
+        return torch.nn.functional.dropout(x, p, training=False) ** p, torch.quantile(x, p)
+
+    check_calls(f, *((X, p) for p in (0.3, 0.7, 1.0, 0.0, -0.0, 1.5, 0.4, math.nan)))
 
 
 # exactly the same -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,17 @@ import torch
 import torch.fx
 
 from ..errors import InternalError
-from ..torch_symbols import SIZE_OF, STRIDE_OF, Expression, Symbol, expression, is_number, nodes_of, symbols_in
+from ..torch_symbols import (
+    SIZE_OF,
+    STRIDE_OF,
+    Expression,
+    Symbol,
+    expression,
+    is_number,
+    nodes_of,
+    number_in,
+    symbols_in,
+)
 from .shapes import Layout
 
 #: marks these nodes, which are no operators
@@ -39,11 +49,11 @@ class SizeNodes:
         """This input is the number."""
         self.homes[expression(number)] = (None, node, 0)
 
-    def of(self, number: Any, last_input: torch.fx.Node) -> torch.fx.Node | int:
+    def of(self, number: Any, last_input: torch.fx.Node) -> torch.fx.Node | int | float:
         """The node of a symbolic number; the number itself, where that is known by now."""
         expr = expression(number)
         if is_number(expr):
-            return int(expr)
+            return number_in(number)
         return self._of(expr, last_input)
 
     def _of(self, expr: Expression, last_input: torch.fx.Node) -> torch.fx.Node:
