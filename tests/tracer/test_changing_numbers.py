@@ -80,6 +80,81 @@ def test_a_decision_that_depends_on_one_is_guarded() -> None:
     check_calls(f, *((X, k) for k in range(1, 12)))
 
 
+# numbers that the program counts up itself ----------------------------------------------------------------------------
+class Counter(torch.nn.Module):
+    counts: dict[str, Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.counts = 0, {"train": 0.5}
+
+    def forward(self, x: Any) -> Any:
+        self.step += 1
+        self.counts["train"] *= 0.9
+        return x * self.counts["train"] / self.step
+
+    def used_first(self, x: Any) -> Any:
+        y = x * self.step - self.counts["train"]
+        self.step = self.step + 2
+        self.counts["train"] = 1 - self.counts["train"] / 3
+        return y
+
+
+STEPS = 0
+
+
+def count_globally(x: Any) -> Any:
+    global STEPS
+    STEPS += 1
+    return x * STEPS
+
+
+def counting_in_a_closure() -> Callable[[Any], Any]:
+    steps = 0
+
+    def count(x: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return x.sin() / steps
+
+    return count
+
+
+COUNTING: dict[str, Callable[[], Any]] = {
+    "attribute": Counter, "used first": lambda: Counter().used_first, "global": lambda: count_globally,
+    "cell": counting_in_a_closure,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", COUNTING.values(), ids=COUNTING)
+def test_one_graph_serves_what_counts_itself(make: Callable[[], Any]) -> None:
+    global STEPS
+    STEPS = 0
+    plain, backend = make(), CountingBackend()
+    expected = [plain(X) for _ in range(10)]
+    STEPS = 0
+    compiled = compile_with(make(), backend=backend, inplace=False)
+    assert all(torch.equal(compiled(X), result) for result in expected)
+    assert backend.frame_count == 1
+
+
+def test_a_counter_that_must_be_a_constant_is_captured_once_more() -> None:
+    class Growing:
+        def __init__(self) -> None:
+            self.power = 1
+
+        def run(self, x: Any) -> Any:
+            y = torch.linalg.matrix_power(x, self.power)
+            self.power += 1
+            return y
+
+    matrix = torch.rand(3, 3)
+    plain, compiled = Growing(), Growing()
+    run = compile_with(compiled.run, backend="eager")
+    assert all(torch.equal(run(matrix), plain.run(matrix)) for _ in range(5))
+    assert compiled.power == 6
+
+
 def test_a_backend_that_takes_no_floats_gets_constants() -> None:
     seen: list[bool] = []
 

@@ -218,7 +218,7 @@ class Shapes:
     def number(self, value: float, source: Source, line: UserLine | None) -> Size:
         """A symbol for a number from outside, always the same for the same source."""
         if source not in self._numbers:
-            if type(value) is float:
+            if isinstance(value, float):
                 self._numbers[source] = made = new_float_symbol(self.env, value, str(source))
                 self._register(made, source, line)
             else:
