@@ -392,6 +392,15 @@ class TestLife:
                 f(x)
         assert frames_of(backend, lambda: f(x), 4) == [0, 0, 1, 1]
 
+    def test_the_nth_call_settles_nothing_for_the_next(self):
+        f = tracer.compile(lambda x: x + 1)
+        f(x), f(x)
+        with tracer.set_stance("eager_on_recompile"):
+            f(x)
+        with tracer.set_stance("fail_on_recompile"), pytest.raises(tracer.RecompileError):
+            f(x)
+        assert torch.equal(f(x), x + 1) and tracer.counters()["regions"] == 1
+
     def test_it_is_freed(self):
         f = tracer.compile(lambda x: x + 1, inplace=False)
         f(x)

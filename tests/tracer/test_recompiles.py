@@ -499,6 +499,20 @@ class TestExamined:
         assert asked == [] and (found.held, found.guard) == (1, guards[1])
         assert (found.old, found.new) == ("none", "property object")
 
+    def test_nor_with_many_at_a_time(self):
+        thing = Param("thing")
+        attributes = [(Kind.EQUALS, Attr(thing, f"a{n}"), n) for n in range(200)]
+        guards = frozen((Kind.TYPE, thing, Plain), *attributes)
+        plain = Plain(**{f"a{n}": n for n in range(200)})
+        found = examine(guards, {"thing": plain}, {})
+        assert found.guard is None and found.held == found.of == 201
+        plain.a150 = 0
+        found = examine(guards, {"thing": plain}, {})
+        assert (found.held, found.guard, found.failed) == (200, guards[151], (guards[151],))
+        Nosy.asked.clear()
+        found = examine(guards, {"thing": Nosy()}, {})
+        assert Nosy.asked == [] and found.held == 0
+
     def test_containers(self):
         items = Param("items")
         guards = frozen(
