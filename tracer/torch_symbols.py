@@ -92,6 +92,20 @@ def new_symbol(
     return made
 
 
+def new_float_symbol(env: ShapeEnv, value: float, name: str) -> torch.SymFloat:
+    """A symbol for a float, of which `value` is an example."""
+    source = _Given(name)
+    symbol = env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+    made: torch.SymFloat = env.create_symfloatnode(symbol, hint=value, source=source)
+    return made
+
+
+def number_in(number: Any) -> int | float:
+    """A symbolic number of which the environment knows by now which one it is."""
+    expr = expression(number)
+    return float(expr) if isinstance(number, torch.SymFloat) else int(expr)
+
+
 def expression(number: Any) -> Expression:
     """What the environment knows of a symbolic number by now: replaced symbols are replaced."""
     return number.node.expr
@@ -147,6 +161,8 @@ def guards_since(env: ShapeEnv, start: int) -> Iterator[Expression]:
 
 def tidied(env: ShapeEnv, expr: Expression) -> Expression | None:
     """The guard in its simplest form; None where the ranges of the symbols say as much."""
+    if any(not symbol.is_integer for symbol in expr.free_symbols):
+        return expr  # nobody writes the ranges of floats
     expr = env.simplify(expr)
     return None if env._maybe_evaluate_static(expr, axioms=()) is not None else expr
 

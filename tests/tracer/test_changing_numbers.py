@@ -29,6 +29,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "alpha": lambda x, k: torch.add(x, x.flip(0), alpha=k) + x.sub(x.flip(0), alpha=k / 2),
     "clamp": lambda x, k: x.clamp(-k / 10, k / 10) + torch.clamp(x, max=k / 5) + x.clamp_min(0.1 * k),
     "lerp": lambda x, k: torch.lerp(x, x.flip(0), 0.1 * k),
+    "exponent": lambda x, k: x ** (k / 4) + torch.pow(x, -0.3 * k),
     "where": lambda x, k: torch.where(x > 0.6, x, k / 2) + x.where(x > 0.6, k),
     "masked_fill": lambda x, k: x.masked_fill(x > 0.6, k / 2),
     "full": lambda x, k: torch.full((3,), k / 2) + torch.full_like(x, k) + x.new_full((3,), 0.1 * k),
@@ -77,6 +78,106 @@ def test_a_decision_that_depends_on_one_is_guarded() -> None:
         return x.sin() * step
 
     check_calls(f, *((X, k) for k in range(1, 12)))
+
+
+# numbers that the program counts up itself ----------------------------------------------------------------------------
+class Counter(torch.nn.Module):
+    counts: dict[str, Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.counts = 0, {"train": 0.5}
+
+    def forward(self, x: Any) -> Any:
+        self.step += 1
+        self.counts["train"] *= 0.9
+        return x * self.counts["train"] / self.step
+
+    def used_first(self, x: Any) -> Any:
+        y = x * self.step - self.counts["train"]
+        self.step = self.step + 2
+        self.counts["train"] = 1 - self.counts["train"] / 3
+        return y
+
+
+STEPS = 0
+
+
+def count_globally(x: Any) -> Any:
+    global STEPS
+    STEPS += 1
+    return x * STEPS
+
+
+def counting_in_a_closure() -> Callable[[Any], Any]:
+    steps = 0
+
+    def count(x: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return x.sin() / steps
+
+    return count
+
+
+COUNTING: dict[str, Callable[[], Any]] = {
+    "attribute": Counter, "used first": lambda: Counter().used_first, "global": lambda: count_globally,
+    "cell": counting_in_a_closure,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", COUNTING.values(), ids=COUNTING)
+def test_one_graph_serves_what_counts_itself(make: Callable[[], Any]) -> None:
+    global STEPS
+    STEPS = 0
+    plain, backend = make(), CountingBackend()
+    expected = [plain(X) for _ in range(10)]
+    STEPS = 0
+    compiled = compile_with(make(), backend=backend, inplace=False)
+    assert all(torch.equal(compiled(X), result) for result in expected)
+    assert backend.frame_count == 1
+
+
+def test_a_counter_that_must_be_a_constant_is_captured_once_more() -> None:
+    class Growing:
+        def __init__(self) -> None:
+            self.power = 1
+
+        def run(self, x: Any) -> Any:
+            y = torch.linalg.matrix_power(x, self.power)
+            self.power += 1
+            return y
+
+    matrix = torch.rand(3, 3)
+    plain, compiled = Growing(), Growing()
+    run = compile_with(compiled.run, backend="eager")
+    assert all(torch.equal(run(matrix), plain.run(matrix)) for _ in range(5))
+    assert compiled.power == 6
+
+
+def test_a_backend_that_takes_no_floats_gets_constants() -> None:
+    seen: list[bool] = []
+
+    def refusing(graph: torch.fx.GraphModule, examples: Any) -> Callable[..., Any]:
+        seen.append(any(isinstance(example, torch.SymFloat) for example in examples))
+        if seen[-1]:
+            raise ValueError("a float")
+        return graph.forward
+
+    def f(x: Any, k: Any) -> Any:
+        return x**k
+
+    compiled = compile_with(f, backend=refusing)
+    for k in (0.3, 0.7, 0.4):
+        assert torch.equal(compiled(X, k), f(X, k))
+    assert seen == [False, True, False, False]
+
+
+def test_an_operator_that_decides_by_a_float_guards_it() -> None:
+    def f(x: Any, p: Any) -> Any:
+        return torch.nn.functional.dropout(x, p, training=False) ** p, torch.quantile(x, p)
+
+    check_calls(f, *((X, p) for p in (0.3, 0.7, 1.0, 0.0, -0.0, 1.5, 0.4, math.nan)))
 
 
 # exactly the same -----------------------------------------------------------------------------------------------------

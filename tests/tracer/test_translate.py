@@ -225,7 +225,7 @@ class TestBreaks:
             region = real(state, entry, slot, arguments)
             translator._compile = real
             captured = doubling(made.requests[0], landing=store, scale=3, graph_break=GraphBreak("here"))
-            other = translator.maker.region(state, entry, captured, 0.0)
+            other = translator.maker.region(state, entry, captured, 0.0, arguments)
             translator.grafter.put_in(state, entry, other, [], slot)
             assert entry.slot is not slot
             return region

@@ -77,6 +77,7 @@ class Request:
 
     arguments: in the order of `layout.parameters`.  closure cells are passed as cells.
     history: what earlier captures of this entry have seen of the sizes of tensors.
+    float_symbols: the backend may take Python floats as inputs; where it can't say, `history` knows if it refused.
     changing: texts of sources whose numbers are expected to change from call to call, or have changed.
     capture_scalars, capture_sizes: numbers that are read from tensors, and results whose size depends on their values,
     stay in the graph.
@@ -92,6 +93,7 @@ class Request:
     fullgraph: bool = False
     dynamic: bool | None = None
     changing: frozenset[str] = frozenset()
+    float_symbols: bool = False
     history: History = field(default_factory=History)
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
     capture_scalars: bool = False

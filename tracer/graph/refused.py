@@ -108,8 +108,8 @@ def _functions() -> Iterator[tuple[Callable[..., Any], str]]:
     apply = getattr(torch.autograd.Function.apply, "__func__", None)
     if apply is not None:  # before torch 2.14, where it was written in Python
         yield apply, _AUTOGRAD_FUNCTION
-    for setting in set_saved_tensor_hooks:
-        yield setting, "global state of torch is changed"
+    for registers in set_saved_tensor_hooks:
+        yield registers, "global state of torch is changed"
     for name, title in METHODS.items():
         method = getattr(torch.Tensor, name, None)
         if callable(method):

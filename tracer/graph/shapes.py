@@ -27,7 +27,9 @@ from ..torch_symbols import (
     expression,
     guards_since,
     is_number,
+    new_float_symbol,
     new_symbol,
+    number_in,
     printed,
     raw_expression,
     symbols_in,
@@ -49,12 +51,13 @@ class History:
     """What the captures of one entry have seen, by the texts of sources. It outlives them.
 
     sizes, strides: of tensors, for each number of dimensions; None for what was not always the same.
-    static: these tensors get no symbols any more.
+    static: these tensors get no symbols any more.  floats: these may be symbols; not where the backend refused them.
     """
 
     sizes: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
     strides: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
     static: set[str] = field(default_factory=set)
+    floats: bool = True
 
     def saw(self, text: str, tensor: torch.Tensor) -> None:
         """One more capture finds this tensor there."""
@@ -209,10 +212,17 @@ class Shapes:
             products.setdefault(value * tensor.shape[d], strides[d] * sizes[d])
         return tuple(strides)
 
-    def number(self, value: int, source: Source, line: UserLine | None) -> Size:
+    def has_floats(self) -> bool:
+        return any(isinstance(number, torch.SymFloat) for number in self._numbers.values())
+
+    def number(self, value: float, source: Source, line: UserLine | None) -> Size:
         """A symbol for a number from outside, always the same for the same source."""
         if source not in self._numbers:
-            self._numbers[source] = self._new(value, source, line, is_size=False)
+            if isinstance(value, float):
+                self._numbers[source] = made = new_float_symbol(self.env, value, str(source))
+                self._register(made, source, line)
+            else:
+                self._numbers[source] = self._new(value, source, line, is_size=False)
         return self._numbers[source]
 
     def stands_for(self, source: Source) -> bool:
@@ -283,7 +293,7 @@ class Shapes:
         if self.sources.get(expr) == source:
             return
         if is_number(expr):
-            found[Formula(f"{{0}} == {int(expr)}", (source,))] = self._line_of(number)
+            found[Formula(f"{{0}} == {number_in(number)!r}", (source,))] = self._line_of(number)
             return
         other = self.source_of(expr)
         found[Formula("{0} == {1}", (source, other))] = self._line_of(number)

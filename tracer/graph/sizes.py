@@ -18,6 +18,7 @@ from ..torch_symbols import (
     is_number,
     is_unbacked,
     nodes_of,
+    number_in,
     symbols_in,
 )
 from .shapes import Layout
@@ -71,11 +72,11 @@ class SizeNodes:
     def computed_since(self, mark: tuple[int, int, int]) -> bool:
         return any(symbol in self._late for symbol in [*self.homes][mark[0] :])
 
-    def of(self, number: Any, last_input: torch.fx.Node | None) -> torch.fx.Node | int:
+    def of(self, number: Any, last_input: torch.fx.Node | None) -> torch.fx.Node | int | float:
         """The node of a symbolic number; the number itself, where that is known by now."""
         expr = expression(number)
         if is_number(expr):
-            return int(expr)
+            return number_in(number)
         return self.of_expression(expr, last_input)
 
     def of_expression(self, expr: Expression, last_input: torch.fx.Node | None) -> torch.fx.Node:

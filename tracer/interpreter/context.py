@@ -212,8 +212,8 @@ class Context:
         self.request.history.static.add(str(source))
         raise CaptureAnew
 
-    def number_symbol(self, value: int, source: Source) -> Any:
-        """The symbol of an integer from outside, which becomes an input of the graph; the number itself for 0 and 1."""
+    def number_symbol(self, value: float, source: Source) -> Any:
+        """The symbol of a number from outside, which becomes an input of the graph."""
         shapes = self.graph.shapes
         number = shapes.number(value, source, self.here())
         if type(number) is int:

@@ -13,7 +13,7 @@ from typing import Any
 from .. import backends, emit, log
 from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings, Stance
-from ..errors import GraphBreak, OperatorFailed, forget_frames
+from ..errors import BackendFailed, GraphBreak, OperatorFailed, forget_frames
 from ..graph.capture import Callee, Capture, ClosureCallee, Request
 from ..originals import original_code, plain_copy
 from .closures import PrivateClosures
@@ -50,6 +50,7 @@ class Maker:
             history=entry.history,
             capture_scalars=self.settings.capture_scalar_outputs,
             capture_sizes=self.settings.capture_dynamic_output_shape_ops,
+            float_symbols=self._dynamic(state) is None and self._takes_floats(state),
             unroll_limit=self.settings.unroll_limit,
         )
         began = time.perf_counter()
@@ -65,13 +66,25 @@ class Maker:
             forget_frames(captured.graph_break)
         return captured, time.perf_counter() - began
 
-    def region(self, state: CodeState, entry: EntryState, captured: Capture, seconds: float) -> Region:
-        """The region of a capture, its text written: while its tensors live, in the state that it was captured in."""
+    def region(
+        self, state: CodeState, entry: EntryState, captured: Capture, seconds: float, arguments: tuple[Any, ...]
+    ) -> Region:
+        """The region of a capture, its text written: while its tensors live, in the state that it was captured in.
+
+        A backend that refuses a graph with floats among its inputs is given one in which they are constants.
+        """
         began = time.perf_counter()
         call, backend = None, ""
         if captured.graph is not None:
             chosen = self._backend(state)
-            call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
+            try:
+                call, backend = backends.compile_graph(captured.graph, chosen), chosen.name
+            except BackendFailed:
+                if captured.shapes is None or not captured.shapes.has_floats():
+                    raise
+                entry.history.floats = False
+                captured, again = self.capture(state, entry, arguments)
+                return self.region(state, entry, captured, seconds + again, arguments)
         if captured.shapes is not None:
             _say_overruled(state, captured.shapes.overruled())
             captured = captured.with_shape_guards()
@@ -88,6 +101,12 @@ class Maker:
 
     def _dynamic(self, state: CodeState) -> bool | None:
         return self.settings.dynamic if state.options.dynamic is None else state.options.dynamic
+
+    def _takes_floats(self, state: CodeState) -> bool:
+        """Those made of AOTAutograd don't; of a backend of the user's nobody knows before it has tried."""
+        name = self.settings.backend if state.options.backend is None else state.options.backend
+        name = self.stance.backend if self.stance.backend is not None else name
+        return name == "eager" or (name is not None and not isinstance(name, str))
 
     def _backend(self, state: CodeState) -> backends.Backend:
         options = state.options

@@ -268,7 +268,7 @@ class Translator:
             if found.error is not None:
                 again, outcome = True, found.outcome
                 raise found.error
-            region = self.maker.region(state, entry, captured, seconds)
+            region = self.maker.region(state, entry, captured, seconds, arguments)
             outcome, made = "compiled", region
             return region if self._put_in(state, entry, slot, region) else None
         except (RecompileError, RecompileLimit) as error:

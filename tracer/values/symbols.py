@@ -6,6 +6,7 @@ decided by them, and the graph gets the symbol in place of the number.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -101,15 +102,23 @@ def _operand(ctx: Context, number: ConstantValue) -> Any:
 
 
 def symbol_of(ctx: Context, number: ConstantValue) -> Any:
-    """The symbol of an integer, or one for an integer from outside that changes from call to call; else None."""
+    """The symbol of an integer, or one for a number from outside that changes from call to call; else None."""
     if number.symbol is not None:
         return number.symbol if type(number.value) is int else None
     source = number.source
-    if source is None or type(number.value) is not int or not ctx.changes(source):
+    if source is None or type(number.value) not in (int, float) or not ctx.changes(source):
         return None
-    if not -(2**62) <= number.value < 2**62:
+    if type(number.value) is float and not _is_float_symbol(ctx, number.value):
+        return None
+    if not -(2**62) <= number.value < 2**62 and type(number.value) is int:
         return None
     return ctx.number_symbol(number.value, source)
+
+
+def _is_float_symbol(ctx: Context, value: float) -> bool:
+    """May it be one? 0.0 and -0.0 are equal but not the same, and few operators know what to do with nan."""
+    request = ctx.request
+    return request.float_symbols and request.history.floats and value != 0 and math.isfinite(value)
 
 
 def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> ConstantValue | None:
