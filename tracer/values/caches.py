@@ -54,21 +54,17 @@ def _own_key(cache: dict[Any, Any], args: tuple[Any, ...]) -> Any:
     return args
 
 
-def cached_result(function: Any, *args: Any) -> Any:
-    """What the call gives, if it is cached; a KeyError else, so that no code of the user's runs. It is a hit as any."""
-    _own_key(cache_of(function), args)
-    return function(*args)
-
-
-def hit_again(function: Any, *args: Any) -> None:
-    """A call whose result is known: it counts, and the result is the last one to be dropped."""
+def hit(function: Any, *args: Any) -> None:
+    """A call whose result is known: it counts, and the result becomes the last one to be dropped."""
     if args in cache_of(function) or (len(args) == 1 and args[0] in cache_of(function)):
         function(*args)
 
 
-def peeked_result(function: Any, args: tuple[Any, ...]) -> Any:
-    """What the cache holds for a call, with nothing counted or moved. A bounded cache shows it to the collector alone:
-    behind its own type the key, the result and the type of each link, then the dict.
+def cached_result(function: Any, *args: Any) -> Any:
+    """What the cache holds for a call (else a KeyError), with nothing counted, moved or run.
+
+    A bounded cache shows it to the collector alone: behind its own type the key, the result and the type of each link,
+    then the dict.
     """
     cache = cache_of(function)
     key = _own_key(cache, args)
@@ -92,34 +88,29 @@ def _is_same_key(own: Any, key: Any) -> bool:
 
 
 class Hits(Mutable):
-    """How often a cached call is made again after the first time."""
+    """The calls that the region makes after it has looked into a bounded cache; `content`: each of them, in order."""
 
     __slots__ = ()
 
     kind = "bounded cache"
 
-    def __init__(self, call: Call) -> None:
-        super().__init__(0, call)
-
     def effects(self, out: ExitWriter) -> Iterable[str]:
-        assert isinstance(self.source, Call)
-        function, *arguments = self.source.arguments
-        given = ", ".join(out.fetch(argument) for argument in (function, *arguments))
-        return [f"{out.hold(hit_again)}({given})"] * self.content
+        for call in self.content:
+            given = ", ".join(out.fetch(argument) for argument in call.arguments)
+            yield f"{out.hold(hit)}({given})"
 
 
 class CachedFunctionValue(HeldFunction):
     """A function that `functools.lru_cache` made."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("hits",)
 
     kind = "cached function"
     has_identity = True  # one for all that the program does with the function
 
     def __init__(self, function: Any, source: Source | None = None) -> None:
         super().__init__(function, source)
-        #: calls that the region fetches from a bounded cache
-        self.asked: dict[Source, Hits | None] = {}
+        self.hits = Hits(())
 
     def getattr(self, ctx: Context, name: str) -> Value:
         if name == "__wrapped__" and self.source is not None:
@@ -156,23 +147,18 @@ class CachedFunctionValue(HeldFunction):
         return self._fetched(ctx, result, sources)
 
     def _fetched(self, ctx: Context, result: Any, sources: list[Source]) -> Value:
-        """The region makes the call once, whoever needs what it gives, and then as often again as the program does."""
-        call = Call(ctx.hold(cached_result), (self._source(ctx), *sources))
-        if call not in self.asked:
-            self.asked[call] = None
-            ctx.on_rollback(lambda: self.asked.pop(call))
-            ctx.must_read(call)
-            return ctx.wrap(result, call)
-        hits = self.asked[call]
-        if hits is None:
-            hits = self.asked[call] = Hits(call)
-            ctx.on_rollback(lambda: self.asked.update({call: None}))
-        ctx.change(hits, hits.content + 1)
+        """The region looks what the cache holds, which moves nothing, and makes the program's calls when it is done."""
+        call, before = Call(ctx.hold(cached_result), (self._source(ctx), *sources)), self.hits.content
+        self.hits.content = (*before, call)
+        ctx.on_rollback(lambda: setattr(self.hits, "content", before))
+        if not before:
+            ctx.must_be_made(self.hits)
+        ctx.must_read(call)
         return ctx.wrap(result, call)
 
     def _result(self, args: list[Any]) -> Any:
         try:
-            return peeked_result(self.function, tuple(args))
+            return cached_result(self.function, *args)
         except KeyError:
             raise GraphBreak("cached function is called anew", str(self)) from None
 
