@@ -26,6 +26,8 @@ class Example(NamedTuple):
     text: str
     #: the first Python on which it breaks so
     python: tuple[int, int] = (3, 11)
+    #: it breaks only where a break is an error
+    fullgraph: bool = False
 
     @property
     def runs_here(self) -> bool:
@@ -44,12 +46,13 @@ class Program:
         self._namespace: dict[str, Any] = {"__name__": "example", "torch": torch, "tracer": sys.modules["tracer"]}
         exec(definitions, self._namespace)
         self.f: FunctionType = self._namespace["f"]
+        self._fullgraph = example.fullgraph
 
     def call(self) -> Any:
         return eval(self._call, self._namespace)
 
     def compile(self) -> None:
-        self._namespace["f"] = api.compile(self.f, backend="eager")
+        self._namespace["f"] = api.compile(self.f, backend="eager", fullgraph=self._fullgraph)
 
     def report(self) -> Report:
         state = api.runtime.state_of(self._namespace["f"])

@@ -45,6 +45,14 @@ def f(x, array):
 
 f(torch.ones(3), numpy.ones(3, dtype="float32"))
 """),
+    "size that is marked dynamic is one number": Example("""\
+def f(x):
+    return x.reshape(3) * 2  # <- break
+
+x = torch.ones(3)
+torch._dynamo.mark_dynamic(x, 0)
+f(x)  # compiled with fullgraph=True
+""", fullgraph=True),
     "tensor memory is accessed": Example("""\
 def f(x):
     y = x * 2
