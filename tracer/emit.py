@@ -22,7 +22,7 @@ from .guard_writer import Condition
 from .holding import Constants
 from .native import USE_NATIVE
 from .sources import Call as SourceCall
-from .sources import Param, Source
+from .sources import Formula, Operation, Param, Source
 from .text_names import names_in, renamed_in, stored_in
 from .watching import Watch
 
@@ -226,10 +226,14 @@ def _write_region(
     )  # fmt: skip
 
 
+#: inputs of the graph that are computed, before it is called
+_COMPUTED = (SourceCall, Operation, Formula)
+
+
 def _inputs(capture: Capture, taken: Collection[str]) -> tuple[tuple[Source, ...], tuple[tuple[str, Source], ...]]:
-    """The graph's inputs, and what is fetched for it beside: tensors made of numbers, which may raise."""
+    """The graph's inputs, and what is fetched for it beside: what is computed of numbers, which may raise."""
     names = (name for n in itertools.count() if (name := f"v{n}") not in taken)
-    made = {source: next(names) for source in capture.inputs if type(source) is SourceCall}
+    made = {source: next(names) for source in capture.inputs if type(source) in _COMPUTED}
     inputs = tuple(Param(made[source]) if source in made else source for source in capture.inputs)
     return inputs, tuple((name, source) for source, name in made.items())
 

@@ -6,6 +6,7 @@ How each kind of guard is written stands in `guard_kinds.py`.
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,12 +18,14 @@ from .guard_sources import Numbers, WeaklyHeld
 from .guards import Guard, Kind
 from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
 from .native import tensors_check
-from .sources import Attr, Global, Held, Item, Literal, Operation, Param, Position, Source
+from .sources import Attr, Formula, Global, Held, Item, Literal, Operation, Param, Position, Source
 
 #: Tensors of the slot's own arguments are checked before the others where there are more others than this.
 _TOGETHER = 24
 #: From so many tensors on it pays to make one tuple of them, for the check and for the graph.
 _AS_TUPLE = 4
+#: of a formula: it may be known before all of its parts are looked at
+_MAY_STOP_EARLY = re.compile(r" (?:and|or|if) |(?:[<>]=?|[=!]=)[^<>=!]*(?:[<>]=?|[=!]=)")
 
 
 class Condition(NamedTuple):
@@ -129,7 +132,21 @@ class Writer:
             right = self.text(source.right)
             self._perhaps -= 1
             return f"({left} {source.op} {right})"
+        if isinstance(source, Formula):
+            return self._formula(source)
         return source.render(self.text)
+
+    def _formula(self, source: Formula) -> str:
+        """What binds a temporary must be evaluated before what reads it, and in any case."""
+        parts = dict.fromkeys(int(at) for at in re.findall(r"\{(\d+)\}", source.template))
+        stops_early = _MAY_STOP_EARLY.search(source.template) is not None
+        texts: dict[int, str] = {}
+        for n, at in enumerate(parts):
+            perhaps = stops_early and (n > 0 or " if " in source.template)
+            self._perhaps += perhaps
+            texts[at] = self.text(source.parts[at])
+            self._perhaps -= perhaps
+        return f"({source.template.format(*[texts.get(at, '') for at in range(len(source.parts))])})"
 
     def _place(self, source: Item | Position) -> str | None:
         """Where the item of a dict stands in a list of its values."""

@@ -157,6 +157,16 @@ class GraphBuilder:
         assert isinstance(found, torch.Tensor)
         return found
 
+    def input_of_same_memory(self, tensor: GraphTensor) -> GraphTensor | None:
+        """The first input in whose memory the tensor lies. Raises GraphBreak where that got another shape since."""
+        storage = storage_of(tensor.fake)
+        for given in self.inputs:
+            if isinstance(given, GraphTensor) and storage_of(given.fake) == storage:
+                if storage in self._changed:
+                    raise GraphBreak("tensor memory is accessed", "after its shape was changed in place")
+                return given
+        return None
+
     def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
         """A real tensor that belongs to the graph itself, and that the graph may not write."""
         fake = self._fakes.fake(tensor)

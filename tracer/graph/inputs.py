@@ -59,7 +59,8 @@ class FakeMaker:
         fake = plain_fake(self._mode, tensor, (layout.sizes, layout.strides))
         if tensor.requires_grad and not tensor.is_leaf:
             with torch.enable_grad(), self._mode:
-                fake = fake.clone(memory_format=torch.preserve_format)
+                made = torch.empty_strided(layout.sizes, layout.strides, dtype=fake.dtype, device=fake.device)
+                fake = made.copy_(fake)
         self._direct[storage], self._symbolic[storage] = (tensor, fake), tensor
         if tensor.requires_grad and tensor._is_view():
             self.views[fake.untyped_storage()._cdata] = tensor

@@ -32,7 +32,7 @@ UNARY_TARGETS: dict[str, Any] = {"-": op.neg, "+": op.pos, "~": op.invert}
 
 #: attributes that the fake tensor knows and the TENSOR guard covers
 METADATA = frozenset(
-    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta itemsize nbytes is_leaf "
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta itemsize is_leaf "
     "is_mps is_xpu is_mkldnn is_nested names is_sparse_csr is_xla is_ipu is_vulkan is_maia is_mtia".split()
 )
 #: attributes that are operators
@@ -101,6 +101,8 @@ class TensorValue(Value):
             return from_python(ctx, self.fake.shape, from_graph)
         if name in ("is_leaf", "grad"):
             ctx.asked_leaf = True
+        if name == "nbytes":  # asked for directly, torch finds no number where sizes are symbols
+            return from_symbol(ctx, self.fake.numel() * self.fake.element_size())
         if name in METADATA:
             return from_graph(ctx, getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
