@@ -503,7 +503,7 @@ def test_classes_made_at_each_call_are_compiled_a_few_times() -> None:
         check(function, torch.ones(3), calls=6)
         backend = CountingBackend()
         compiled = compile_with(function, backend=backend)
-        for _ in range(4):
+        for _ in range(8):
             compiled(torch.ones(3))
         made = backend.frame_count
         for _ in range(12):

@@ -60,8 +60,9 @@ def class_attribute(ctx: Context, cls: type, name: str) -> Any:
 
 
 _qualname: Any = vars(type)["__qualname__"].__get__
-#: by module and name, classes that captures of the very function that defines them have met: the last, and how many
-_met: dict[tuple[Any, str], tuple[weakref.ref[type], int]] = {}
+#: by the identity of a code object, which lives: classes that captures of the function that defines them have met, by
+#: name: the last, and how many
+_met: dict[int, dict[str, tuple[weakref.ref[type], int]]] = {}
 _SEVERAL = 3
 
 
@@ -76,11 +77,15 @@ def _refuse_made_anew(ctx: Context, cls: type) -> None:
     made = {ins.index for ins in request.decoded.instructions if ins.opname == "LOAD_BUILD_CLASS"}
     if any(made.isdisjoint(loop.body) for loop in loops_around(request.decoded, request.layout.index)):
         return
-    key = type_dict(cls).get("__module__"), name
-    last, count = _met.get(key, (None, 0))
+    code = request.decoded.code
+    if id(code) not in _met:
+        _met[id(code)] = {}
+        weakref.finalize(code, _met.pop, id(code)).atexit = False
+    met = _met[id(code)]
+    last, count = met.get(name, (None, 0))
     if last is None or last() is not cls:
         count += 1
-        _met[key] = weakref.ref(cls), count
+        met[name] = weakref.ref(cls), count
     if count > _SEVERAL:
         raise GraphBreak("class is defined in the function", f"{name}, another one at each call")
 
