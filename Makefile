@@ -43,3 +43,4 @@ bench: venv
 	@$(with-env) examples/benchmarks/capture.py $(ARGS)
 	@$(with-env) examples/benchmarks/overhead.py $(ARGS)
 	@$(with-env) examples/benchmarks/breaks.py
+	@$(with-env) examples/benchmarks/dynamic.py

@@ -11,6 +11,13 @@ from dynamic_running import Counted, Stressed, difference, ours, plainly, run, s
 
 import tracer
 
+#: How many compiles a program takes at most, as many as torch.compile or fewer; two where nothing is said.
+MOST = {
+    "recurrent": 3, "training step": 3, "layers that run": 3, "size 0 and 1": 4, "branch on size": 3, "selected": 4,
+    "read number": 3, "list length": 4, "arguments": 3, "dict keys": 3, "string": 3, "enumeration": 3, "flags": 4,
+    "dtype": 3, "dimensions": 4, "dropout p": 8, "attention scale": 8,
+}  # fmt: skip
+
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
@@ -26,9 +33,8 @@ def installed() -> Iterator[None]:
 def test_program(program: Program) -> None:
     plain, compiled = (run(program, compiler, Counted("eager")) for compiler in (plainly, ours))
     assert difference(plain, compiled, exact=True) is None
-    assert compiled.compiles
-    if program.fewer:
-        assert compiled.compiles <= 2 and not compiled.plain_calls
+    assert 1 <= compiled.compiles <= MOST.get(program.name, 2)
+    assert bool(compiled.plain_calls) == (program.name in ("dropout p", "attention scale"))
 
 
 def test_a_difference_is_seen() -> None:

@@ -18,7 +18,7 @@ from ..sources import Attr, Global, Item, Source
 Hint = Callable[[Guard, Refusal], str]
 HINTS: dict[Kind, Hint] = {}
 
-ZERO_OR_ONE = "0 and 1 are always compiled apart from other sizes and numbers (0/1 specialisation)"
+ZERO_OR_ONE = "0 and 1 are always compiled apart from other sizes (0/1 specialisation)"
 
 
 def hint_for(refusal: Refusal) -> str:
