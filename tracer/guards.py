@@ -21,7 +21,7 @@ from .guard_sources import Numbers, Weakened, weakened
 from .guard_values import describe, has_value, key_of, same_value, value_key
 from .holding import hold, is_immutable_type, type_dict, type_mro
 from .native import Overlap, TensorFacts
-from .sources import Formula, Literal, Source
+from .sources import Call, Formula, Literal, Source
 
 
 class Missing:
@@ -155,9 +155,17 @@ class Guard:
         if self.kind is Kind.EXPRESSION:
             return f"{self.source}: is {self.expected}"
         if self.kind is Kind.SHAPE:
-            text = str(self.source)
-            return text[1:-1] if isinstance(self.source, Formula) else text
+            return _relation(self.source)
         return f"{self.source}: {self.kind.value} {describe(self.expected)}"
+
+
+def _relation(source: Source) -> str:
+    """A relation as a program would write it, whatever function computes it."""
+    template = getattr(getattr(source.bases()[0], "value", None), "template", None) if source.bases() else None
+    if isinstance(source, Call) and template is not None:
+        return str(template.format(*map(str, source.arguments)))
+    text = str(source)
+    return text[1:-1] if isinstance(source, Formula) else text
 
 
 #: Kinds that say of what class the value is.

@@ -93,6 +93,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
     "positions": (positions, sized((2, 5, 4), (2, 6, 4), (2, 9, 4)), 2),
     "branch": (branch, BATCHES, 3),
     "shapes": (shapes, BATCHES, 2),
+    "two formulas": (
+        lambda x: (x * 2, max(x.shape[0], 5), min(x.shape[0], 5), max(x.shape[0] * 2, 9), x.stride(0)), BATCHES, 2,
+    ),
     "smaller": (smaller, BATCHES, 2),
     "chunks": (chunks, BATCHES, 2),
     "padded": (padded, BATCHES, 2),
@@ -340,3 +343,17 @@ def test_wrong_marks() -> None:
         tracer.mark_static(3, 0)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         tracer.mark_dynamic(x, "a")  # type: ignore[arg-type]
+
+
+def test_relations_are_told_as_a_program_would_write_them() -> None:
+    def f(x: Any) -> Any:
+        n = min(x.shape[0], 6)
+        return x[:n] * 2
+
+    compiled = compile_with(f)
+    for call in BATCHES:
+        compiled(*call)
+    report = tracer.explain(compiled)(torch.randn(7, 3))
+    told = [text for region in report.regions for text, _ in region.guards]
+    assert any("min(6, x.shape[0])" in text or "Min(6, x.shape[0])" in text for text in told), told
+    assert not any("formula" in text for text in told), told

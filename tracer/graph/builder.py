@@ -18,6 +18,7 @@ import torch.fx
 
 from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, MustBeStatic
 from ..signals import raised_by_signal
+from ..sources import Held
 from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
 from ..torch_symbols import ASSERT, CHECK, is_unbacked, promises, take_fresh
 from . import finishing
@@ -59,10 +60,19 @@ class Mark:
 class GraphBuilder:
     """Records calls; hands out a `GraphTensor` for each tensor, always the same one for the same tensor."""
 
-    def __init__(self, *, scalars: bool = False, sizes: bool = False) -> None:
-        """scalars, sizes: may numbers be read from tensors, may the size of a result depend on their values?"""
+    def __init__(
+        self,
+        *,
+        scalars: bool = False,
+        sizes: bool = False,
+        hold: Callable[[object, str], Held] = lambda obj, hint: Held(f"k_{hint}", obj),
+    ) -> None:
+        """scalars, sizes: may numbers be read from tensors, may the size of a result depend on their values?
+
+        hold: makes a constant of the region.
+        """
         self.shape_env = new_shape_env(scalars=scalars, sizes=sizes)
-        self.shapes = Shapes(self.shape_env)
+        self.shapes = Shapes(self.shape_env, hold)
         self.fake_mode = ObservingFakeMode(self.shape_env)
         self._fakes = FakeMaker(self.fake_mode)
         self.graph = torch.fx.Graph()

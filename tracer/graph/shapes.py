@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,6 @@ from .marks import Marks
 #: an int or a torch.SymInt
 Size = Any
 _ANY = (None, None)
-_STRIDES = Held("k_stride", torch.Tensor.stride)
-_IS_CONTIGUOUS = Held("k_is_contiguous", torch.Tensor.is_contiguous)
 #: what Python text of an expression may mention beside its symbols
 _LIBRARY = {"math": math, "torch": torch}
 
@@ -103,30 +101,30 @@ class Layout:
 class Computed:
     """A function of numbers, from its text. Without weak references, so that regions hold it."""
 
-    __slots__ = ("_call", "_text")
+    __slots__ = ("_call", "template")
 
-    def __init__(self, names: Sequence[str], text: str) -> None:
-        self._text = f"{', '.join(names)}: {text}"
-        self._call = eval(f"lambda {self._text}", dict(_LIBRARY))
+    def __init__(self, template: str, count: int) -> None:
+        self.template = template
+        names = [f"n{at}" for at in range(count)]
+        self._call = eval(f"lambda {', '.join(names)}: {template.format(*names)}", dict(_LIBRARY))
 
     def __call__(self, *numbers: Any) -> Any:
         return self._call(*numbers)
 
     def __repr__(self) -> str:
-        return f"<{self._text}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Computed) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
+        return f"<{self.template}>"
 
 
 class Shapes:
-    """The symbols of one capture."""
+    """The symbols of one capture.
 
-    def __init__(self, env: ShapeEnv) -> None:
+    hold: makes a constant of the region, with a name of its own.
+    """
+
+    def __init__(self, env: ShapeEnv, hold: Callable[[object, str], Held]) -> None:
         self.env = env
+        self._hold = hold
+        self._functions: dict[str, Computed] = {}
         #: where the number that a symbol stands for is found, and the line at which it was first looked at
         self.sources: dict[Symbol, Source] = {}
         self._first_line: dict[Symbol, UserLine | None] = {}
@@ -208,7 +206,7 @@ class Shapes:
             if value in products:
                 strides[d] = products[value]
             elif history.stride_changed(str(source), tensor.dim(), d):
-                strides[d] = self._new(value, Item(Call(_STRIDES, (source,)), d), line)
+                strides[d] = self._new(value, Item(self._stride(source), d), line)
             products.setdefault(value * tensor.shape[d], strides[d] * sizes[d])
         return tuple(strides)
 
@@ -229,6 +227,9 @@ class Shapes:
         """Is this what a symbol stands for?"""
         return source in self._given
 
+    def _stride(self, source: Source) -> Source:
+        return Call(self._hold(torch.Tensor.stride, ""), (source,))
+
     # expressions ----------------------------------------------------------------------------------------------------
     def source_of(self, expr: Expression) -> Source:
         """Python for an expression over symbols."""
@@ -241,8 +242,8 @@ class Shapes:
         parts = tuple(self.sources[symbol] for symbol in symbols)
         if not re.search(r"[A-Za-z_]\w*", re.sub(r"\b(?:and|or|not)\b", "", text)):
             return Formula(text, parts)
-        names = [f"n{at}" for at in range(len(symbols))]
-        return Call(Held("k_formula", Computed(names, text.format(*names))), parts)
+        function = self._functions.setdefault(text, Computed(text, len(parts)))
+        return Call(self._hold(function, "formula"), parts)
 
     def overruled(self) -> list[str]:
         """In words, each size that was marked dynamic and is one number all the same."""
@@ -277,10 +278,11 @@ class Shapes:
                 self._same(Item(Attr(source, "shape"), d), size, found)
         strides = {d: stride for d, stride in enumerate(layout.strides) if type(stride) is not int}
         if strides and _is_contiguous(layout):
-            found[Call(_IS_CONTIGUOUS, (source,))] = self._line_of(next(iter(strides.values())))
+            contiguous = Call(self._hold(torch.Tensor.is_contiguous, ""), (source,))
+            found[contiguous] = self._line_of(next(iter(strides.values())))
             strides = {d: stride for d, stride in strides.items() if type(size := layout.sizes[d]) is int and size == 1}
         for d, stride in strides.items():
-            self._same(Item(Call(_STRIDES, (source,)), d), stride, found)
+            self._same(Item(self._stride(source), d), stride, found)
 
     def _number_guards(self, found: dict[Source, UserLine | None]) -> None:
         for source, number in self._numbers.items():

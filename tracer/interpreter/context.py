@@ -65,7 +65,7 @@ class Context:
         self.counters: set[str] = set() if counters is None else counters
         self._counters_before = frozenset(self.counters)
         self._resume = resume
-        self.graph = GraphBuilder(scalars=request.capture_scalars, sizes=request.capture_sizes)
+        self.graph = GraphBuilder(scalars=request.capture_scalars, sizes=request.capture_sizes, hold=self.hold)
         self.guards = GuardSet()
         self.frames: list[Frame] = []
         self.inlined: list[CodeType] = []
