@@ -24,6 +24,8 @@ from .sources import Attr, Formula, Global, Held, Item, Literal, Operation, Para
 _TOGETHER = 24
 #: From so many tensors on it pays to make one tuple of them, for the check and for the graph.
 _AS_TUPLE = 4
+#: of a formula: a place for a part
+_PLACE = re.compile(r"\{(\d+)\}")
 #: of a formula: it may be known before all of its parts are looked at
 _MAY_STOP_EARLY = re.compile(r" (?:and|or|if) |(?:[<>]=?|[=!]=)[^<>=!]*(?:[<>]=?|[=!]=)")
 
@@ -138,15 +140,19 @@ class Writer:
 
     def _formula(self, source: Formula) -> str:
         """What binds a temporary must be evaluated before what reads it, and in any case."""
-        parts = dict.fromkeys(int(at) for at in re.findall(r"\{(\d+)\}", source.template))
         stops_early = _MAY_STOP_EARLY.search(source.template) is not None
-        texts: dict[int, str] = {}
-        for n, at in enumerate(parts):
-            perhaps = stops_early and (n > 0 or " if " in source.template)
+        seen = 0
+
+        def part(place: re.Match[str]) -> str:
+            nonlocal seen
+            perhaps = stops_early and (seen > 0 or " if " in source.template)
+            seen += 1
             self._perhaps += perhaps
-            texts[at] = self.text(source.parts[at])
+            text = self.text(source.parts[int(place[1])])
             self._perhaps -= perhaps
-        return f"({source.template.format(*[texts.get(at, '') for at in range(len(source.parts))])})"
+            return text
+
+        return f"({_PLACE.sub(part, source.template)})"
 
     def _place(self, source: Item | Position) -> str | None:
         """Where the item of a dict stands in a list of its values."""

@@ -82,3 +82,32 @@ def test_what_formulas_share_is_fetched_before_it_is_read(template: str) -> None
         scope = {**constants, "x": torch.empty(shape)}
         found = all(eval(text, scope) for text in conditions)
         assert found == bool(eval(template.format(*shape)))
+
+
+@DYNAMIC
+def test_what_is_divided_by_a_size_when_that_is_zero(dynamic: bool | None) -> None:
+    def f(x: Any, n: int) -> Any:
+        parts = x.chunk(2)
+        print(end="")
+        y = parts[0].detach().clone()
+        return y, 12 // max(x.shape[0] - n, 1), x.shape[0] % n
+
+    sizes = (4, 2), (5, 3), (6, 4), (0, 2), (7, 5), (1, 1)
+    check_calls(f, *((torch.randn(a, 3), n) for a, n in sizes), dynamic=dynamic)
+
+
+@DYNAMIC
+def test_an_expanded_tensor_is_written_where_the_program_says(dynamic: bool | None) -> None:
+    def f(x: Any, log: list[int]) -> Any:
+        log.append(x.shape[0])
+        y = x.sum(1)
+        x.t().add_(1)
+        return y
+
+    def g(x: Any) -> Any:
+        x[:, 0] += 1
+        return x * 2
+
+    for fn, arguments in ((f, ([1],)), (g, ())):
+        calls = [(torch.randn(a, 1).expand(a, 3), *arguments) for a in (4, 5, 6)]
+        check_calls(fn, *calls, backend="aot_eager", dynamic=dynamic)

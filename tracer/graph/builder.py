@@ -170,12 +170,13 @@ class GraphBuilder:
     def input_of_same_memory(self, tensor: GraphTensor) -> GraphTensor | None:
         """The first input in whose memory the tensor lies. Raises GraphBreak where that got another shape since."""
         storage = storage_of(tensor.fake)
-        for given in self.inputs:
-            if isinstance(given, GraphTensor) and storage_of(given.fake) == storage:
-                if storage in self._changed:
-                    raise GraphBreak("tensor memory is accessed", "after its shape was changed in place")
-                return given
-        return None
+        found = next((given for given in self.inputs if _is_in(given, storage)), None)
+        if found is not None and storage in self._changed:
+            raise GraphBreak("tensor memory is accessed", "after its shape was changed in place")
+        return found  # type: ignore[return-value]
+
+    def _inputs_in(self, storage: int) -> list[torch.Tensor]:
+        return [given.fake for given in self.inputs if _is_in(given, storage)]  # type: ignore[union-attr]
 
     def get_constant(self, tensor: torch.Tensor) -> GraphTensor:
         """A real tensor that belongs to the graph itself, and that the graph may not write."""
@@ -335,6 +336,8 @@ class GraphBuilder:
                 continue
             if storage in self._constants:
                 raise GraphBreak("argument cannot be in a graph", "a constant that is written", "clone it first")
+            if any(map(_overlaps_itself, (tensor, *self._inputs_in(storage)))):  # real ones may refuse it
+                raise GraphBreak("argument cannot be in a graph", "expanded and written", "clone it first")
             wrote = True
             if storage in self._fakes.views:
                 raise MustBeStatic(self._fakes.views[storage])
@@ -489,6 +492,19 @@ def _tensors_in(value: Any) -> list[FakeTensor]:
     elif not isinstance(value, (tuple, list)):
         return []
     return [tensor for item in value for tensor in _tensors_in(item)]
+
+
+def _is_in(given: GraphInput, storage: int) -> bool:
+    """Does the input lie in this memory?"""
+    return isinstance(given, GraphTensor) and storage_of(given.fake) == storage
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Is it surely so that several elements are at one place, as in an expanded tensor?"""
+    return any(
+        type(stride) is int and stride == 0 and not (type(size) is int and size <= 1)
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
 
 
 def _cut(ordered: dict[int, Any], length: int) -> None:

@@ -263,13 +263,13 @@ class Shapes:
         for key, layout in self.layouts.items():
             self._layout_guards(self.inputs[key], layout, found)
         self._number_guards(found)
+        for symbol, source in self.sources.items():  # before what may divide by it
+            self._range_guards(symbol, source, found)
         lines = [*self._lines, *[None] * (len(self.env.guards) - len(self._lines))]
         for expr, line in zip(guards_since(self.env, 0), lines, strict=True):
             tidy = tidied(self.env, expr)
             if tidy is not None:
                 found.setdefault(self.source_of(tidy), line)
-        for symbol, source in self.sources.items():
-            self._range_guards(symbol, source, found)
         return tuple(Guard(Kind.SHAPE, weakened(source), None, line) for source, line in found.items())
 
     def _layout_guards(self, source: Source, layout: Layout, found: dict[Source, UserLine | None]) -> None:

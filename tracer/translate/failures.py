@@ -166,13 +166,14 @@ class Failures:
 def _finds_something_gone(error: Exception) -> bool:
     """Is it what a guard raises where an attribute, item, global or the content of a cell was deleted?
 
-    Or where there is no more room: the next call may have some.
+    Or where there is no more room: the next call may have some. Or where a size or number by which something is
+    divided is 0 now.
 
     A temporary of ours that is not bound, an UnboundLocalError, is not among these.
     """
     if isinstance(error, ValueError):
         return error.args == ("Cell is empty",)
-    if isinstance(error, (RecursionError, MemoryError)):
+    if isinstance(error, (RecursionError, MemoryError, ZeroDivisionError)):
         return True
     gone = isinstance(error, (AttributeError, LookupError, ReferenceError, NameError))
     return gone and not isinstance(error, UnboundLocalError)
