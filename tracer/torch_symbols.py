@@ -196,7 +196,8 @@ class _Nodes(PythonReferenceAnalysis):
 
 def nodes_of(graph: torch.fx.Graph, expr: Expression, nodes: Mapping[Symbol, torch.fx.Node]) -> torch.fx.Node:
     """The node that computes an expression from those of its symbols."""
-    proxies = {symbol: torch.fx.Proxy(node) for symbol, node in nodes.items()}
+    recorder = torch.fx.proxy.GraphAppendingTracer(graph)  # one for all: what takes several proxies compares it
+    proxies = {symbol: torch.fx.Proxy(node, recorder) for symbol, node in nodes.items()}
     result: Any = sympy_interp(_Nodes, proxies, expr)
     node: torch.fx.Node = result.node
     return node

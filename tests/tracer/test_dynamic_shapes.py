@@ -96,6 +96,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
     "two formulas": (
         lambda x: (x * 2, max(x.shape[0], 5), min(x.shape[0], 5), max(x.shape[0] * 2, 9), x.stride(0)), BATCHES, 2,
     ),
+    "smaller of two sizes": (
+        lambda x, y: (x[: min(len(x), len(y))] * max(len(x), len(y)), y[: min(y.shape)]),
+        [(torch.randn(n, 3), torch.randn(m, 3)) for n, m in ((2, 4), (4, 5), (7, 5), (6, 9))], 3,
+    ),
+    "powers": (lambda x: x * x.shape[0] ** 2 + x.shape[0] ** 3, BATCHES, 2),
     "smaller": (smaller, BATCHES, 2),
     "chunks": (chunks, BATCHES, 2),
     "padded": (padded, BATCHES, 2),
@@ -308,6 +313,16 @@ def test_marked_range() -> None:
     assert compiled(big) is big
 
 
+def test_a_size_outside_of_its_range(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.randn(4, 3)
+    tracer.mark_dynamic(x, 0, min=8, max=16)
+    with caplog.at_level("WARNING", "tracer.recompiles"):
+        assert torch.equal(compile_with(lambda x: x * 2)(x), x * 2)
+    assert "x.shape[0] is 4, outside of the range" in caplog.text
+    with pytest.raises(tracer.GraphBreak, match="outside of the range"):
+        compile_with(lambda x: x * 3, fullgraph=True)(x)
+
+
 def test_static_marks() -> None:
     backend = CountingBackend()
     compiled = compile_with(lambda x: x * 2, backend=backend)
@@ -337,6 +352,8 @@ def test_wrong_marks() -> None:
     x = torch.ones(3, 2)
     with pytest.raises(IndexError):
         tracer.mark_dynamic(x, 2)
+    with pytest.raises(TypeError, match="min and max"):
+        tracer.mark_dynamic(x, 0, min=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="min=5"):
         tracer.mark_dynamic(x, 0, min=5, max=4)
     with pytest.raises(TypeError):

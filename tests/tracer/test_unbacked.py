@@ -52,8 +52,16 @@ def lengths(x: Any, n: Any) -> Any:
     return torch.arange(k) * 2, x.sum() + k
 
 
+def indexed(x: Any, n: Any) -> Any:
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k < x.shape[0])
+    return x[k] * 2 + x[k, 1]
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "size": size, "promised": promised, "scaled": scaled, "chosen": chosen, "lengths": lengths,
+    "indexed": indexed,
 }  # fmt: skip
 
 

@@ -17,10 +17,12 @@ def mark_dynamic(t: torch.Tensor, index: Dims, *, min: int | None = None, max: i
     """As torch._dynamo.mark_dynamic: these dimensions are symbols from the first capture on.
 
     index: one dimension or several.  min, max: the sizes that the region is for, both included; at least 2, since 0 and
-    1 are compiled apart. A line of the program that needs one size is told in the log `tracer.recompiles`, and is a
-    `GraphBreak` with `fullgraph=True`.  Marks that torch's own function set count as well.
+    1 are compiled apart. A line of the program that needs one size, or a size outside of the range, is told in the log
+    `tracer.recompiles`, and with `fullgraph=True` it is a `GraphBreak`.  Marks of torch's own function count as well.
     """
     dims = _dims(t, index)
+    if any(bound is not None and type(bound) is not int for bound in (min, max)):
+        raise TypeError(f"min and max are ints, not {min!r} and {max!r}")
     if min is not None and max is not None and min > max:
         raise ValueError(f"min={min} is more than max={max}")
     mark(t, DYNAMIC, dims)

@@ -137,6 +137,7 @@ class Shapes:
         self._numbers: dict[Source, Size] = {}
         #: sizes that the program marked dynamic: what is found there, the size, and where it was looked at first
         self._marked: list[tuple[Source, Size, UserLine | None]] = []
+        self._outside: list[str] = []
 
     @property
     def used(self) -> bool:
@@ -169,6 +170,11 @@ class Shapes:
         )
         if marks is not None:
             self._marked += [(Item(shape, d), sizes[d], line) for d in sorted(marks.dynamic)]
+            self._outside += [
+                f"{Item(shape, d)} is {tensor.shape[d]}, outside of the range that it was marked with"
+                for d in sorted(marks.dynamic & marks.ranges.keys())
+                if marks.range_of(d, tensor.shape[d]) != marks.ranges[d]
+            ]
         strides = self._strides(tensor, source, sizes, history, line)
         if all(type(number) is int for number in (*sizes, *strides)):
             return None
@@ -247,7 +253,7 @@ class Shapes:
 
     def overruled(self) -> list[str]:
         """In words, each size that was marked dynamic and is one number all the same."""
-        found = []
+        found = [*self._outside]
         for source, size, line in self._marked:
             if type(size) is int:
                 found.append(f"{source} is {size}: 0 and 1 are always compiled apart")

@@ -15,6 +15,7 @@ from .constants import ConstantValue, constant
 from .sequences import SliceValue
 from .tensors import WITH_NUMBERS, TensorValue, call_graph
 from .tuples import TupleValue
+from .unbacked import UnbackedValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 def _is_symbolic(ctx: Context, value: Value) -> bool:
     """Will the graph have a symbol for this index?"""
+    if isinstance(value, UnbackedValue):
+        return value.python_type(ctx) is int
     if not isinstance(value, ConstantValue) or type(value.value) is not int:
         return False
     return value.symbol is not None or (value.source is not None and ctx.changes(value.source))
@@ -48,6 +51,8 @@ def _selected(ctx: Context, tensor: Value, key: Value) -> Value | None:
 
 
 def _is_int(value: Value) -> bool:
+    if isinstance(value, UnbackedValue):
+        return isinstance(value.symbol, torch.SymInt)
     return isinstance(value, ConstantValue) and type(value.value) is int
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: operators whose result is an integer again
 _INTEGER = frozenset(["+", "-", "*", "//", "%"])
+#: exponents for which a power is a product
+_POWERS = range(2, 5)
 
 
 class SymbolValue(ConstantValue):
@@ -86,7 +88,8 @@ def from_symbol(ctx: Context, number: Any) -> Any:
 
 def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -> ConstantValue | None:
     """`left op right` of integers one of which is a symbol; None where it is to be computed as any other."""
-    function = BINARY.get(op) if op in _INTEGER else COMPARE.get(op)
+    power = op == "**" and right.symbol is None and right.source is None and right.value in _POWERS
+    function = BINARY.get(op) if op in _INTEGER or power else COMPARE.get(op)
     if function is None or type(left.value) is not int or type(right.value) is not int:
         return None
     if op in ("//", "%") and not right.truth(ctx):
