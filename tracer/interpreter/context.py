@@ -50,6 +50,28 @@ def _is_read_under(source: Source, where: object) -> bool:
     return isinstance(source, Item) and source.key == where
 
 
+class HeldConstants:
+    """The constants of one region, each under a name of its own.
+
+    It knows nothing of the capture: a circle of the two would keep the user's objects alive until the collector comes.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}
+        self._names: set[str] = set()
+
+    def hold(self, obj: object, hint: str = "") -> Held:
+        held = self._held.get(id(obj))
+        if held is None:
+            stem = re.sub(r"\W", "_", hint or getattr(obj, "__name__", None) or type(obj).__name__)
+            name, n = f"k_{stem}", 2
+            while name in self._names:
+                name, n = f"k_{stem}_{n}", n + 1
+            self._names.add(name)
+            held = self._held[id(obj)] = Held(name, obj)
+        return held
+
+
 class Context:
     """The state of one capture."""
 
@@ -65,7 +87,10 @@ class Context:
         self.counters: set[str] = set() if counters is None else counters
         self._counters_before = frozenset(self.counters)
         self._resume = resume
-        self.graph = GraphBuilder(scalars=request.capture_scalars, sizes=request.capture_sizes, hold=self.hold)
+        self._constants = HeldConstants()
+        self.graph = GraphBuilder(
+            scalars=request.capture_scalars, sizes=request.capture_sizes, hold=self._constants.hold
+        )
         self.guards = GuardSet()
         self.frames: list[Frame] = []
         self.inlined: list[CodeType] = []
@@ -77,8 +102,6 @@ class Context:
         #: live mutable values from outside that were changed, in the order of their first change
         self.changed: dict[int, Mutable] = {}
         self._run_inline = run_inline
-        self._held: dict[int, Held] = {}
-        self._held_names: set[str] = set()
         self._known: dict[int, tuple[object, Value]] = {}
         self._tensors: dict[int, Value] = {}
         self._journal: list[Callable[[], object]] = []
@@ -145,15 +168,7 @@ class Context:
 
     def hold(self, obj: object, hint: str = "") -> Held:
         """A constant of the region. The name is made from the hint or the object's own name."""
-        held = self._held.get(id(obj))
-        if held is None:
-            stem = re.sub(r"\W", "_", hint or getattr(obj, "__name__", None) or type(obj).__name__)
-            name, n = f"k_{stem}", 2
-            while name in self._held_names:
-                name, n = f"k_{stem}_{n}", n + 1
-            self._held_names.add(name)
-            held = self._held[id(obj)] = Held(name, obj)
-        return held
+        return self._constants.hold(obj, hint)
 
     def must_read(self, source: Source) -> None:
         """The region reads it before the graph runs, whoever needs it: where that raises, the region is not the one."""
