@@ -3,11 +3,11 @@
 async def program(x, y, f, items, flag, ks, row, counts, scalar):
     v7 = (torch.full_like(x, f), {}.get('a', y))[::-1]
 
-    def f9(a10, by=f if flag else f):
+    def f9(a10, by=f):
 
         def g13(a):
             try:
-                yield from tuple((z + 1 for z in v7))
+                yield from tuple(z + 1 for z in v7)
             finally:
                 print('finally')
         for i14 in g13(x.expand(-1, 4)):
@@ -36,5 +36,12 @@ def pool(rows, kind, grad):
     return locals()
 
 def calls():
-    first = pool(3, torch.float32, False)
-    return [(first['x_0'], first['y_0'], first['f_0'], first['items_0'], first['flag_0'], first['ks_0'], first['row_0'], first['counts_0'], first['scalar_0']), (first['x_1'], first['y_0'], first['f_0'], first['items_1'], first['flag_0'], first['ks_1'], first['row_1'], first['counts_0'], first['scalar_0']), (first['x_0'], first['y_0'], first['f_0'], first['items_2'], first['flag_0'], first['ks_1'], first['row_1'], first['counts_0'], first['scalar_0']), (first['x_0'], first['y_0'], first['f_0'], first['items_2'], first['flag_0'], first['ks_0'], first['row_0'], first['counts_0'], first['scalar_0'])] * 2
+    first, names = pool(3, torch.float32, False), ("f_0", "{}", "flag_0", "{}", "{}", "counts_0", "scalar_0")
+    return [
+        (first[x], first["y_0"], *(first[n.format(own)] for n, own in zip(names, owns)))
+        for x, owns in (
+            ("x_0", ("", "items_0", "", "ks_0", "row_0", "", "")),
+            ("x_1", ("", "items_1", "", "ks_1", "row_1", "", "")),
+            ("x_0", ("", "items_2", "", "ks_0", "row_0", "", "")),
+        )
+    ]
