@@ -27,7 +27,8 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
     "ASSERT", "CHECK", "SIZE_OF", "STRIDE_OF",
-    "Expression", "Symbol", "bounds", "expression", "guards_since", "hint", "is_number", "new_symbol", "nodes_of",
+    "Expression", "NoNodes", "Symbol", "bounds", "expression", "guards_since", "hint", "is_number", "new_symbol",
+    "nodes_of",
     "printed", "raw_expression", "symbols_in", "tidied",
 ]  # fmt: skip
 
@@ -193,11 +194,22 @@ def printed(expr: Expression, name: Callable[[Symbol], str]) -> str:
 class _Nodes(PythonReferenceAnalysis):
     """Arithmetic on proxies records nodes."""
 
+    @staticmethod
+    def trunc_to_int(x: Any, dtype: Any) -> Any:
+        return torch.sym_int(x)
+
+
+class NoNodes(Exception):
+    """Torch's functions cannot write an expression as nodes."""
+
 
 def nodes_of(graph: torch.fx.Graph, expr: Expression, nodes: Mapping[Symbol, torch.fx.Node]) -> torch.fx.Node:
-    """The node that computes an expression from those of its symbols."""
+    """The node that computes an expression from those of its symbols. Raises NoNodes where that cannot be had."""
     recorder = torch.fx.proxy.GraphAppendingTracer(graph)  # one for all: what takes several proxies compares it
     proxies = {symbol: torch.fx.Proxy(node, recorder) for symbol, node in nodes.items()}
-    result: Any = sympy_interp(_Nodes, proxies, expr)
+    try:
+        result: Any = sympy_interp(_Nodes, proxies, expr)
+    except Exception as error:  # whatever it is that a function of sympy makes of a proxy
+        raise NoNodes(str(expr)) from error
     node: torch.fx.Node = result.node
     return node

@@ -13,6 +13,7 @@ import torch.utils.checkpoint
 
 import tracer
 from tests.support import CountingBackend, check_calls, compile_with
+from tracer.torch_symbols import NoNodes
 
 
 def sized(*sizes: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -101,6 +102,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
         [(torch.randn(n, 3), torch.randn(m, 3)) for n, m in ((2, 4), (4, 5), (7, 5), (6, 9))], 3,
     ),
     "powers": (lambda x: x * x.shape[0] ** 2 + x.shape[0] ** 3, BATCHES, 2),
+    "size of an interpolated image": (
+        lambda x: (y := F.interpolate(x, scale_factor=1.3)).view(y.shape[2] * y.shape[3], -1).sum(1),
+        sized((1, 3, 8, 8), (1, 3, 12, 12), (1, 3, 9, 6), (1, 3, 16, 20)), 2,
+    ),
     "smaller": (smaller, BATCHES, 2),
     "chunks": (chunks, BATCHES, 2),
     "padded": (padded, BATCHES, 2),
@@ -374,3 +379,11 @@ def test_relations_are_told_as_a_program_would_write_them() -> None:
     told = [text for region in report.regions for text, _ in region.guards]
     assert any("min(6, x.shape[0])" in text or "Min(6, x.shape[0])" in text for text in told), told
     assert not any("formula" in text for text in told), told
+
+
+def test_what_no_nodes_compute_is_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise NoNodes("a function of sympy")
+
+    monkeypatch.setattr("tracer.graph.sizes.nodes_of", refuse)
+    check_calls(lambda x: x.view(x.shape[0] * 3) * 2, *BATCHES)

@@ -20,7 +20,7 @@ from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, Must
 from ..signals import raised_by_signal
 from ..sources import Held
 from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
-from ..torch_symbols import ASSERT, CHECK, is_unbacked, promises, take_fresh
+from ..torch_symbols import ASSERT, CHECK, NoNodes, is_unbacked, promises, take_fresh
 from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
@@ -243,7 +243,10 @@ class GraphBuilder:
         return self.fake_mode
 
     def _symbol(self, value: Any) -> Any:
-        return self._sizes.of(value, self.inputs[-1].node if self.inputs else None)
+        try:
+            return self._sizes.of(value, self.inputs[-1].node if self.inputs else None)
+        except NoNodes:  # then it is one number, which a guard says
+            return float(value) if isinstance(value, torch.SymFloat) else int(value)
 
     def promise(self, condition: torch.SymBool) -> None:
         """The program says that this holds of numbers that depend on a tensor's values."""

@@ -13,6 +13,7 @@ from ..torch_symbols import (
     SIZE_OF,
     STRIDE_OF,
     Expression,
+    NoNodes,
     Symbol,
     expression,
     is_number,
@@ -124,8 +125,13 @@ class SizeNodes:
         if last is None:
             raise InternalError("a size is read off no input")
         anchor = last.next
-        with self._graph.inserting_before(anchor):
-            made = make()
+        try:
+            with self._graph.inserting_before(anchor):
+                made = make()
+        except NoNodes:
+            while anchor.prev is not last:
+                self._graph.erase_node(anchor.prev)
+            raise
         new = last.next
         while new is not anchor:
             new.meta[SIZE_NODE] = True
