@@ -145,22 +145,20 @@ def _with_alpha(sign: str) -> NewTensor:
     return rewrite
 
 
-def _masked_fill(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
-    given = _taken(ctx, args, kwargs, ("input", "mask", "value"))
-    tensor = given and given.get("input")
-    if not given or len(given) != 3 or not isinstance(tensor, TensorValue) or tensor.fake.dtype not in _FLOATS:
-        return None
-    number = number_input(ctx, given["value"], tensor.fake.dtype)
-    return None if number is None else ([tensor, given["mask"], number], {})
+def _fill(*names: str) -> Rewrite:
+    """A tensor that is filled with a value, the last of the arguments."""
 
+    def rewrite(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
+        given = _taken(ctx, args, kwargs, names)
+        tensor = given and given.get("input")
+        if not given or len(given) != len(names) or not isinstance(tensor, TensorValue):
+            return None
+        if tensor.fake.dtype not in _FLOATS:
+            return None
+        number = number_input(ctx, given["value"], tensor.fake.dtype)
+        return None if number is None else ([*(given[name] for name in names[:-1]), number], {})
 
-def _fill(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Arguments | None:
-    given = _taken(ctx, args, kwargs, ("input", "value"))
-    tensor = given and given.get("input")
-    if not given or len(given) != 2 or not isinstance(tensor, TensorValue) or tensor.fake.dtype not in _FLOATS:
-        return None
-    number = number_input(ctx, given["value"], tensor.fake.dtype)
-    return None if number is None else ([tensor, number], {})
+    return rewrite
 
 
 #: rewrites that change the arguments alone
@@ -170,8 +168,9 @@ _ARGUMENTS: dict[str, Rewrite] = {
     **dict.fromkeys(["clamp_min", "clamp_min_"], _clamp("min")),
     **dict.fromkeys(["clamp_max", "clamp_max_"], _clamp("max")),
     "lerp": _lerp, "lerp_": _lerp,
-    "where": _where("condition", "input", "other"), "masked_fill": _masked_fill, "masked_fill_": _masked_fill,
-    "fill_": _fill, "fill": _fill,
+    "where": _where("condition", "input", "other"),
+    **dict.fromkeys(["masked_fill", "masked_fill_"], _fill("input", "mask", "value")),
+    **dict.fromkeys(["fill", "fill_"], _fill("input", "value")),
 }  # fmt: skip
 
 
