@@ -7,7 +7,7 @@ knows of it, and how its expressions are written as Python or as nodes of a grap
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,12 +26,14 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
-    "ASSERT", "CHECK", "SIZE_OF", "STRIDE_OF",
-    "Expression", "NoNodes", "Symbol", "bounds", "expression", "guards_since", "hint", "is_number", "new_symbol",
+    "ASSERT", "CHECK", "SIZE_OF", "STRIDE_OF", "SYMBOLIC",
+    "Expression", "NoNodes", "Symbol", "bounds", "decisions", "expression", "hint", "is_number", "new_symbol",
     "nodes_of",
     "printed", "raw_expression", "symbols_in", "tidied",
 ]  # fmt: skip
 
+#: what torch's environment gives for an int, a float and a bool that it does not know
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 #: the operators by which graphs read a size and a stride off a tensor
 SIZE_OF = torch.ops.aten.sym_size.int
 STRIDE_OF = torch.ops.aten.sym_stride.int
@@ -140,10 +142,16 @@ def take_fresh(env: ShapeEnv) -> None:
     env.pending_fresh_unbacked_symbols.clear()
 
 
-def promises(env: ShapeEnv, start: int) -> list[tuple[Expression, str]]:
-    """What must hold of numbers that depend on a tensor's values, from this one on: the condition, and a message."""
-    found = [promise for group in env.deferred_runtime_asserts.values() for promise in group]
-    return [(promise.expr, promise.msg) for promise in found[start:]]
+def promises(env: ShapeEnv, known: dict[Symbol, int]) -> list[tuple[Expression, str]]:
+    """What must hold of numbers that depend on a tensor's values, beside what is known: the condition, and a message.
+
+    known: how many there were by symbol, and then are: torch keeps them in groups, any of which may grow.
+    """
+    found = []
+    for symbol, group in env.deferred_runtime_asserts.items():
+        found += [(promise.expr, promise.msg) for promise in group[known.get(symbol, 0) :]]
+        known[symbol] = len(group)
+    return found
 
 
 def is_number(expr: Expression) -> bool:
@@ -154,10 +162,9 @@ def symbols_in(expr: Expression) -> list[Symbol]:
     return sorted(expr.free_symbols, key=str)
 
 
-def guards_since(env: ShapeEnv, start: int) -> Iterator[Expression]:
-    """What was decided about sizes, in order, from the guard with this number on."""
-    for guard in env.guards[start:]:
-        yield guard.expr
+def decisions(env: ShapeEnv) -> list[Expression]:
+    """What was decided about sizes, in order."""
+    return [guard.expr for guard in env.guards]
 
 
 def tidied(env: ShapeEnv, expr: Expression) -> Expression | None:

@@ -59,9 +59,19 @@ def indexed(x: Any, n: Any) -> Any:
     return x[k] * 2 + x[k, 1]
 
 
+def promised_in_turns(x: Any, n: Any) -> Any:
+    """What is promised of one number comes between promises of another."""
+    k, m = n.item(), (n + 1).item()
+    torch._check(k >= 1)
+    torch._check(m >= 2)
+    torch._check(k <= 6)
+    torch._check(m <= 9)
+    return torch.zeros(k, m) + x.sum()
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "size": size, "promised": promised, "scaled": scaled, "chosen": chosen, "lengths": lengths,
-    "indexed": indexed,
+    "indexed": indexed, "promised in turns": promised_in_turns,
 }  # fmt: skip
 
 
@@ -94,6 +104,16 @@ def test_a_promise_that_is_not_kept_is_the_programs_own_error() -> None:
         with pytest.raises(RuntimeError) as plain:
             promised(X, torch.tensor(n))
         assert str(ours.value) == str(plain.value)
+
+
+def test_every_promise_is_asked() -> None:
+    compiled = tracer.compile(promised_in_turns, backend="eager", inplace=False)
+    assert same(compiled(X, torch.tensor(3)), promised_in_turns(X, torch.tensor(3)))
+    asked = tracer.explain(compiled)(X, torch.tensor(3)).regions[0].graph.count("_assert_scalar")
+    assert asked >= 4
+    for n in (0, 7):
+        with pytest.raises(RuntimeError):
+            compiled(X, torch.tensor(n))
 
 
 def test_what_needs_the_number_breaks() -> None:

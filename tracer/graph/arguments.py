@@ -11,6 +11,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..numpy_names import SCALARS
+from ..torch_symbols import SYMBOLIC
 from .bodies import Body, Handle
 from .fx_capture import GraphTensor
 
@@ -24,7 +25,6 @@ PLAIN = frozenset(
 #: Python types that torch takes as dtypes; a graph's code has no name for them
 _DTYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
 _BASES: tuple[Any, ...] = (int, float, complex, str)
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Pair = tuple[Any, Any]
 
@@ -48,7 +48,7 @@ def convert(value: Any, symbol: Callable[[Any], Any]) -> Pair:
     if kind is dict:
         pairs = {key: convert(item, symbol) for key, item in value.items()}
         return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
-    if isinstance(value, _SYMBOLIC):
+    if isinstance(value, SYMBOLIC):
         return value, symbol(value)
     return _unusual(value, symbol)
 

@@ -20,7 +20,7 @@ from ..errors import CannotUndo, GraphBreak, InputComesLate, InternalError, Must
 from ..signals import raised_by_signal
 from ..sources import Held
 from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_module, new_shape_env, shape_env_state
-from ..torch_symbols import ASSERT, CHECK, NoNodes, is_unbacked, promises, take_fresh
+from ..torch_symbols import ASSERT, CHECK, SYMBOLIC, NoNodes, is_unbacked, promises, take_fresh
 from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
@@ -36,8 +36,7 @@ from .state import ENTER, GRAD_MODE, Entered, State
 __all__ = ["FxCapture", "GraphBuilder", "GraphNumber", "GraphTensor", "Mark"]
 
 #: results of calls that are answers about a tensor, not tensors
-_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_ANSWERS = PLAIN | {torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool, type}
+_ANSWERS = PLAIN | {torch.Size, type}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,17 @@ class Mark:
     shapes: tuple[int, ...]
     sizes: tuple[int, int, int]
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A call on fake tensors: its result, its arguments with fakes and with nodes, and whether it did what lasts."""
+
+    result: Any
+    fakes: tuple[Any, Any]
+    node_args: Any
+    node_kwargs: Any
+    has_effect: bool
 
 
 class GraphBuilder:
@@ -101,8 +111,8 @@ class GraphBuilder:
         self._grad_was_on = False
         #: entered around each call: what the real call will be within
         self.around_calls: Callable[[], AbstractContextManager[object]] = nullcontext
-        #: how many of torch's promises are nodes of the graph
-        self._promised = 0
+        #: by symbol, how many of torch's promises are nodes of the graph
+        self._promised: dict[Any, int] = {}
         #: how many bodies were given to calls (bodies.py)
         self.bodies = 0
 
@@ -131,8 +141,13 @@ class GraphBuilder:
         self._sizes.is_input(number, node)
         return result
 
+    @property
+    def _last_input(self) -> torch.fx.Node | None:
+        return self.inputs[-1].node if self.inputs else None
+
     def _placeholder(self, source_text: str) -> torch.fx.Node:
-        point = self.graph.inserting_after(self.inputs[-1].node) if self.inputs else self.graph.inserting_before(None)
+        last = self._last_input
+        point = self.graph.inserting_before(None) if last is None else self.graph.inserting_after(last)
         with point:
             node = self.graph.placeholder(_identifier(source_text))
         node.target = node.name  # the parameter: two sources may give one identifier
@@ -206,9 +221,24 @@ class GraphBuilder:
         """
         args = tuple(args)
         refuse(target, args)
+        ran = self.run_on_fakes(target, args, kwargs or {}, method=method)
+        result = ran.result
+        known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None
+        if known is not None and not ran.has_effect:
+            return known
+        if known is None and not self._new_tensors_in(result) and not ran.has_effect:
+            return self._answer(target, result, ran.fakes)
+        node = self.write(target, ran, method=method)
+        return known if known is not None else self._distribute(result, node)
+
+    def run_on_fakes(
+        self, target: Callable[..., Any] | str, args: tuple[Any, ...], kwargs: dict[str, Any], *, method: bool = False
+    ) -> Ran:
+        """Call it on fake tensors, and note what that did. Raises as `call` does."""
         self._grad_was_on = self._grad_was_on or torch.is_grad_enabled()
         fake_args, node_args = convert(args, self._symbol)
         fake_kwargs, node_kwargs = convert(kwargs, self._symbol) if kwargs else ({}, {})
+        fakes = (fake_args, fake_kwargs)
         observed = self.fake_mode.observed = Observed()
         try:
             with self.fake_mode, self.around_calls(), self._symbolic_kernels():
@@ -217,34 +247,30 @@ class GraphBuilder:
                 else:
                     result = target(*fake_args, **fake_kwargs)  # type: ignore[operator]
         except Exception as error:
-            self._note_writes(observed, (fake_args, fake_kwargs))
+            self._note_writes(observed, fakes)
             if raised_by_signal(error):
                 raise
             raise explained(error, target) from error
         self._write_promises()
-        has_effect = observed.anything and self._note(observed, (fake_args, fake_kwargs))
-        known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None
-        if known is not None and not has_effect:
-            return known
-        if known is None and not self._new_tensors_in(result) and not has_effect:
-            return self._answer(target, result, (fake_args, fake_kwargs))
-        node = self.graph.create_node("call_method" if method else "call_function", target, node_args, node_kwargs)
+        has_effect = observed.anything and self._note(observed, fakes)
+        return Ran(result, fakes, node_args, node_kwargs, has_effect)
+
+    def write(self, target: Callable[..., Any] | str, ran: Ran, *, method: bool = False) -> torch.fx.Node:
+        """The node of a call that ran on fakes."""
+        name = "call_method" if method else "call_function"
+        node = self.graph.create_node(name, target, ran.node_args, ran.node_kwargs)
         self._nodes.append(node)
-        if has_effect:
+        if ran.has_effect:
             self._effects.append(node)
-        return known if known is not None else self._distribute(result, node)
+        return node
 
     def _symbolic_kernels(self) -> AbstractContextManager[object]:
         """Where C++ would make numbers of symbols, torch's decompositions in Python compute with them."""
         return enable_python_dispatcher() if self.shapes.used else nullcontext()
 
-    def symbolic(self) -> AbstractContextManager[object]:
-        """Within it symbols are computed with outside of a call."""
-        return self.fake_mode
-
     def _symbol(self, value: Any) -> Any:
         try:
-            return self._sizes.of(value, self.inputs[-1].node if self.inputs else None)
+            return self._sizes.of(value, self._last_input)
         except NoNodes:  # then it is one number, which a guard says
             return float(value) if isinstance(value, torch.SymFloat) else int(value)
 
@@ -256,9 +282,7 @@ class GraphBuilder:
     def _write_promises(self) -> None:
         """What torch counts on by now is asked when the graph runs, before whatever relies on it."""
         for expr, message in promises(self.shape_env, self._promised):
-            node = self._sizes.of_expression(expr, self.inputs[-1].node if self.inputs else None)
-            self._effect_node(ASSERT, (node, message))
-            self._promised += 1
+            self._effect_node(ASSERT, (self._sizes.of_expression(expr, self._last_input), message))
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
@@ -274,7 +298,7 @@ class GraphBuilder:
             if result.layout is not torch.strided:
                 raise GraphBreak("kind of tensor is not supported", str(result.layout))
             return id(result) not in self._tensors
-        if kind in _SYMBOLS:
+        if kind in SYMBOLIC:
             return is_unbacked(result) and not self._sizes.knows(result)
         if kind in _ANSWERS:
             return False
@@ -292,7 +316,7 @@ class GraphBuilder:
             if known is None and node is not None:
                 known = self._know(node, result)
             return known
-        if isinstance(result, _SYMBOLS) and node is not None and is_unbacked(result) and not self._sizes.knows(result):
+        if isinstance(result, SYMBOLIC) and node is not None and is_unbacked(result) and not self._sizes.knows(result):
             self._sizes.is_computed(result, node)
             take_fresh(self.shape_env)
         if not isinstance(result, (tuple, list, dict)) or isinstance(result, torch.Size):

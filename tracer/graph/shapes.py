@@ -24,8 +24,8 @@ from ..torch_symbols import (
     Expression,
     Symbol,
     bounds,
+    decisions,
     expression,
-    guards_since,
     is_number,
     new_float_symbol,
     new_symbol,
@@ -272,7 +272,7 @@ class Shapes:
         for symbol, source in self.sources.items():  # before what may divide by it
             self._range_guards(symbol, source, found)
         lines = [*self._lines, *[None] * (len(self.env.guards) - len(self._lines))]
-        for expr, line in zip(guards_since(self.env, 0), lines, strict=True):
+        for expr, line in zip(decisions(self.env), lines, strict=True):
             tidy = tidied(self.env, expr)
             if tidy is not None:
                 found.setdefault(self.source_of(tidy), line)
@@ -307,8 +307,8 @@ class Shapes:
         found[Formula("{0} == {1}", (source, other))] = self._line_of(number)
 
     def _range_guards(self, symbol: Symbol, source: Source, found: dict[Source, UserLine | None]) -> None:
-        if not is_free(self.env, symbol):
-            return
+        if symbol in self.env.replacements:
+            return  # what replaced it is asked
         lower, upper = bounds(self.env, symbol)
         line = self._line_about(symbol)
         if lower is not None and upper is not None:
@@ -320,7 +320,7 @@ class Shapes:
 
     def _line_about(self, symbol: Symbol) -> UserLine | None:
         """The line which first decided anything about this symbol alone, or looked at it."""
-        for expr, line in zip(guards_since(self.env, 0), self._lines, strict=False):
+        for expr, line in zip(decisions(self.env), self._lines, strict=False):
             if line is not None and expr.free_symbols == {symbol}:
                 return line
         return self._first_line[symbol]
@@ -328,15 +328,10 @@ class Shapes:
     def _line_of(self, number: Any) -> UserLine | None:
         """The line which decided what this symbol is, or looked at it first."""
         raw = symbols_in(raw_expression(number))
-        for expr, line in zip(guards_since(self.env, 0), self._lines, strict=False):
+        for expr, line in zip(decisions(self.env), self._lines, strict=False):
             if line is not None and not expr.free_symbols.isdisjoint(raw):
                 return line
         return next((self._first_line[s] for s in raw if s in self._first_line), None)
-
-
-def is_free(env: ShapeEnv, symbol: Symbol) -> bool:
-    """Was the symbol not replaced by anything?"""
-    return symbol not in env.replacements
 
 
 def _is_contiguous(layout: Layout) -> bool:

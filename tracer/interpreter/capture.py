@@ -20,7 +20,7 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, OperatorFailed, forget_frames
+from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, MustBeStatic, OperatorFailed, forget_frames
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -92,6 +92,8 @@ def _capture(request: Request, state: GlobalState) -> Capture:
             raise
         except InputComesLate as late:
             expected.append(late.tensor)
+        except MustBeStatic as error:
+            attempt.ctx.keep_static(error.tensor)
         except CaptureAnew:
             continue
         except RunLoop as run_loop:

@@ -14,7 +14,7 @@ import torch
 
 from rewriter.layouts import RESERVED
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, InternalError, UserLine
+from ..errors import CannotUndo, GraphBreak, InternalError, UserLine
 from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
 from ..graph.marks import Marks
@@ -219,13 +219,12 @@ class Context:
             return None
         return self.graph.shapes.layout(tensor, source, dims, history, self.here(), marks)
 
-    def keep_static(self, tensor: torch.Tensor) -> NoReturn:
-        """This tensor's sizes cannot be symbols after all."""
+    def keep_static(self, tensor: torch.Tensor) -> None:
+        """This tensor's sizes cannot be symbols after all: the next capture knows."""
         source = self.graph.shapes.inputs.get(id(tensor))
         if source is None:
             raise InternalError("the sizes of this tensor are no symbols")
         self.request.history.static.add(str(source))
-        raise CaptureAnew
 
     def number_symbol(self, value: float, source: Source) -> Any:
         """The symbol of a number from outside, which becomes an input of the graph."""

@@ -13,7 +13,7 @@ import torch
 
 from ..errors import GraphBreak
 from ..sources import Source
-from ..torch_symbols import expression, hint, is_unbacked
+from ..torch_symbols import SYMBOLIC, expression, hint, is_unbacked
 from .constants import BINARY, COMPARE, ConstantValue, constant
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ UNBACKED: list[Any] = []
 
 def from_symbol(ctx: Context, number: Any) -> Any:
     """The value for what torch gave as a size, or an operation on sizes."""
-    if not isinstance(number, (torch.SymInt, torch.SymBool, torch.SymFloat)):
+    if not isinstance(number, SYMBOLIC):
         return constant(number)
     if is_unbacked(number):
         return UNBACKED[0](number)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import GraphBreak, MustBeStatic
+from ..errors import GraphBreak
 from ..graph.builder import GraphTensor
 from ..graph.refused import METHODS
 from ..guards import Kind
 from ..sources import Attr, Source
+from ..torch_symbols import SYMBOLIC
 from .base import Value, wraps
 from .constants import ConstantValue, constant, from_python
 from .symbols import from_symbol, symbol_of
@@ -285,7 +286,7 @@ def from_graph(ctx: Context, result: Any) -> Value:
     """The value for what a graph operator gave: tensors are placeholders, the rest plain values."""
     if isinstance(result, GraphTensor):
         return ctx.tensor(result, TensorValue)
-    if isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+    if isinstance(result, SYMBOLIC):
         return from_symbol(ctx, result)
     return from_python(ctx, result, from_graph)
 
@@ -298,10 +299,7 @@ def call_graph(
         return found
     arguments = tuple([to_graph(ctx, a) for a in args])
     named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
-    try:
-        result = ctx.graph.call(target, arguments, named, method=method)
-    except MustBeStatic as error:
-        ctx.keep_static(error.tensor)
+    result = ctx.graph.call(target, arguments, named, method=method)
     ctx.note_shapes()
     return from_graph(ctx, result)
 
@@ -311,10 +309,7 @@ def build_tensor(ctx: Context, obj: torch.Tensor, source: Source) -> Value:
     if obj.is_sparse or obj.is_quantized or obj.is_nested or obj.layout not in (torch.strided,):
         raise GraphBreak("kind of tensor is not supported", str(source))
     ctx.guard(Kind.TENSOR, source, obj)
-    try:
-        graph_tensor = ctx.graph.add_input(obj, str(source), ctx.layout(obj, source))
-    except MustBeStatic as error:
-        ctx.keep_static(error.tensor)
+    graph_tensor = ctx.graph.add_input(obj, str(source), ctx.layout(obj, source))
     ctx.inputs[id(graph_tensor)] = source
     value = TensorValue(graph_tensor, source)
     return ctx.tensor(graph_tensor, lambda _: value)

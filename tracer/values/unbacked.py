@@ -86,9 +86,7 @@ class UnbackedValue(Value):
         if function is None or op not in _OPERATORS or isinstance(self.symbol, torch.SymBool):
             raise GraphBreak("tensor value is read", f"{op} of {self}")
         pair = (second, self.symbol) if reflected else (self.symbol, second)
-        with ctx.graph.symbolic():
-            result = function(*pair)
-        return from_symbol(ctx, result)
+        return from_symbol(ctx, function(*pair))
 
     def graph_argument(self, ctx: Context) -> Any:
         return self.symbol
