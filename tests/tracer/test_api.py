@@ -19,13 +19,7 @@ from tracer.api import is_grafted, runtime
 from tracer.log import set_logs
 from tracer.originals import original_code
 
-
-@pytest.fixture(autouse=True)
-def installed():
-    tracer.install(backend="eager")
-    tracer.reset()
-    yield
-    tracer.uninstall()
+pytestmark = pytest.mark.usefixtures("installed_eager")
 
 
 x = torch.arange(4.0)

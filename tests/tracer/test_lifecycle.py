@@ -20,13 +20,7 @@ from tests.support import CountingBackend
 from tracer.api import is_grafted, runtime
 from tracer.errors import BackendFailed
 
-
-@pytest.fixture(autouse=True)
-def installed():
-    tracer.install(backend="eager")
-    tracer.reset()
-    yield
-    tracer.uninstall()
+pytestmark = pytest.mark.usefixtures("installed_eager")
 
 
 x = torch.arange(4.0)

@@ -21,13 +21,7 @@ from tracer.refusals import examine as examine_conditions
 from tracer.sources import Attr, Item, Param
 from tracer.translate.hints import HINTS, hint_for
 
-
-@pytest.fixture(autouse=True)
-def installed():
-    tracer.install(backend="eager")
-    tracer.reset()
-    yield
-    tracer.uninstall()
+pytestmark = pytest.mark.usefixtures("installed_eager")
 
 
 x = torch.arange(4.0)
