@@ -14,6 +14,7 @@ from .api import (
     maybe_mark_dynamic,
     original,
     reset,
+    set_logs,
     set_stance,
     uninstall,
 )
@@ -22,5 +23,5 @@ from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
 __all__ = [
     "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
     "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "maybe_mark_dynamic", "original", "reset", "set_logs", "set_stance", "uninstall",
 ]  # fmt: skip

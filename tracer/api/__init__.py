@@ -12,6 +12,7 @@ import torch
 from .. import backends, config, log
 from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..errors import GraphBreak
+from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
@@ -23,7 +24,8 @@ from .stances import StanceChange
 
 __all__ = [
     "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling",
-    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_logs",
+    "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -288,7 +290,7 @@ def is_grafted(fn: types.FunctionType) -> bool:
 
 #: Nobody captures these.
 for _function in (
-    install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
-    mark_dynamic, mark_static, maybe_mark_dynamic,
+    install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_logs,
+    set_stance, mark_dynamic, mark_static, maybe_mark_dynamic,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

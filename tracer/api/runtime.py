@@ -132,7 +132,9 @@ class Runtime:
                 return
             if not self._told_off:
                 self._told_off = True
-                log.root.warning("%s is compiled, but without tracer.install() everything runs plain", state.name)
+                log.root.warning(
+                    "%s is compiled, but without tracer.install() everything runs plain", state.place()
+                )
             self._disarm_all()
 
     # functions ------------------------------------------------------------------------------------------------------

@@ -71,6 +71,12 @@ class BreakRecord:
     def of(cls, error: GraphBreak, entry: int) -> BreakRecord:
         return cls(error.title, error.details, error.hint, error.stack, entry)
 
+    def __str__(self) -> str:
+        """In one line."""
+        what = self.title + (f": {self.details}" if self.details else "")
+        stack = f", at {' > '.join(map(str, self.stack))}" if self.stack else ""
+        return f"{what}{stack}" + (f". Hint: {self.hint}" if self.hint else "")
+
 
 class Counters:
     """Numbers since the start or the last `clear`; `breaks` by title."""

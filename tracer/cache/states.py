@@ -58,6 +58,10 @@ class CodeState:
         self.errors: list[str] = []
         self.family = Family(self)
 
+    def place(self, line: int | None = None) -> str:
+        """How messages begin: the function and a line of it, or its first one."""
+        return f"{self.name} ({self.filename}:{self.line if line is None else line})"
+
     # the original code ----------------------------------------------------------------------------------------------
     @property
     def original(self) -> CodeType:

@@ -157,7 +157,7 @@ def _say_overruled(state: CodeState, found: list[str]) -> None:
     if found and state.options.fullgraph:
         raise GraphBreak("size that is marked dynamic is one number", "; ".join(found))
     for text in found:
-        log.recompiles.warning("%s: marked dynamic, but %s", state.name, text)
+        log.recompiles.warning("%s: marked dynamic, but %s", state.place(), text)
 
 
 def _empty_cells(code: CodeType) -> tuple[CellType, ...]:

@@ -238,9 +238,9 @@ class Translator:
         """An entry is at a limit, which is said once, with the guard that failed."""
         entry.limit_told = True
         log.recompiles.warning(
-            "%s (%s:%s) has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
+            "%s has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
             "The guard that failed last: %s. tracer.explain_recompiles tells of all",
-            state.name, state.filename, state.line, len(entry.regions), entry.line, record.reason, record.why(),
+            state.place(), len(entry.regions), entry.line, record.reason, record.why(),
         )  # fmt: skip
         self.grafter.write(state, entry)
 
@@ -282,10 +282,10 @@ class Translator:
             self.grafter.enter_at(state, behind_break(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             reason = f"the program's own {error}"
-            log.backend.debug("%s: %s; running it plain", state.name, error)
+            log.backend.debug("%s: %s; running it plain", state.place(entry.line), error)
         except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
             reason = type(error).__name__
-            log.errors.debug("%s: not captured: %s", state.name, type(error).__name__)
+            log.errors.debug("%s: not captured: %s", state.place(entry.line), type(error).__name__)
         except Exception as error:
             if raised_by_signal(error):
                 raise
@@ -323,17 +323,30 @@ class Translator:
         if key in state.breaks:
             state.breaks[key].count += 1
             return
-        state.breaks[key] = BreakRecord.of(error, entry.index)
-        log.breaks.debug("%s: %s", state.name, error)
+        state.breaks[key] = record = BreakRecord.of(error, entry.index)
+        log.breaks.info("%s: %s", state.place(error.stack[0].line), record)
 
 
 def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
     """A fresh region, for those who asked to be told."""
-    where, captured = f"{state.name} ({state.filename}:{entry.line})", region.capture
-    if log.graphs.isEnabledFor(logging.DEBUG) and captured.graph is not None:
-        log.graphs.debug("%s: %d operators\n%s", where, captured.graph.operators, captured.graph.module.code.strip())
+    where, captured = state.place(entry.line), region.capture
+    number = region.compiled.number
+    if captured.graph is not None and log.graphs.isEnabledFor(logging.INFO):
+        operators, inputs = captured.graph.operators, len(captured.inputs)
+        log.graphs.info("%s: graph of region %d, operators: %d, inputs: %d", where, number, operators, inputs)
+        log.tell_lines(log.graphs, where, captured.graph.module.code.strip())
     if log.guards.isEnabledFor(logging.DEBUG):
         for guard in captured.guards:
             log.guards.debug("%s: %s, needed by %s", where, guard, guard.line or "the region")
-    log.regions.debug("%s\n%s", where, entry.text)
-    log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
+    if log.regions.isEnabledFor(logging.INFO):
+        why = "" if captured.graph_break is None else f", because of a break: {captured.graph_break.title}"
+        log.regions.info(
+            "%s: region %d, guards: %d, ends at instruction %d%s",
+            where, number, len(captured.guards), captured.exit.landing, why,
+        )  # fmt: skip
+        log.tell_lines(log.regions, where, entry.text)
+    took = region.capture_seconds, region.backend_seconds
+    log.backend.debug(
+        "%s: region %d, backend: %s, capture took %.3f s, compiling %.3f s",
+        where, number, region.backend or "none", *took,
+    )  # fmt: skip
