@@ -35,6 +35,7 @@ LAYERS = [
     "tracer.text_names tracer.emit tracer.backends",
     "tracer.cache tracer.translate",
     "tracer.events",
+    "tracer.discovery",
     "tracer.report",
     "tracer.api",
     "tracer",

@@ -4,6 +4,7 @@ from .api import (
     compile,
     counters,
     disable,
+    discovered,
     explain,
     explain_recompiles,
     install,
@@ -21,7 +22,7 @@ from .api import (
 from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
 
 __all__ = [
-    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
-    "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "original", "reset", "set_logs", "set_stance", "uninstall",
+    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
+    "discovered", "explain", "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "original", "reset", "set_logs", "set_stance", "uninstall",
 ]  # fmt: skip
