@@ -235,7 +235,8 @@ class TestWhatIsWatched:
         assert [is_grafted(f) for f in (a.outer, b.double, c.double, d.outer)] == [True, True, False, True]
         assert not [name for name in tracer.discovered().modules if name.split(".")[0] in ("torch", "tracer", "json")]
 
-    @pytest.mark.parametrize("target", ["torch", "torch.nn", torch, torch.nn.Linear, torch.nn.Linear(1, 1), len, "tracer"])
+    @pytest.mark.parametrize("target", ["torch", "torch.nn", torch, torch.nn.Linear, torch.nn.Linear(1, 1), len,
+                                        "tracer"])
     def test_nothing_of_torch_is_discovered(self, target):
         with pytest.raises(ValueError, match=r"never discovered|no Python functions of its own"):
             discover(target)
@@ -483,7 +484,8 @@ class TestCost:
         lib = library(folder)
         told = []
         plain = discovery.in_hand
-        monkeypatch.setattr(discovery, "in_hand", lambda code, *a, **k: told.append(code.co_name) or plain(code, *a, **k))
+        monkeypatch.setattr(
+            discovery, "in_hand", lambda code, *a, **k: told.append(code.co_name) or plain(code, *a, **k))
         for _ in range(200):
             lib.numbers(1)
         assert told.count("numbers") == discovery.IDLE

@@ -118,7 +118,7 @@ class Runtime:
         """What was opted in by itself is forgotten: a later `install` does not compile it."""
         if self.discovery is None:
             return
-        functions, self.discovery = self.discovery.stop(), None
+        functions, self.discovery = self.discovery.stop(close=self._starts is None), None
         for function in functions:
             state = self.registry.state_of(function)
             if state is not None:

@@ -80,6 +80,7 @@ class Discovery:
         #: those that were opted in here, which `stop` gives back
         self.functions: list[weakref.ref[FunctionType]] = []
         self._lock = threading.RLock()
+        self._choosing = threading.Lock()
 
     # what is watched ------------------------------------------------------------------------------------------------
     def add(self, targets: Iterable[Target] | Target, filter_: Filter | None = None) -> None:
@@ -144,14 +145,16 @@ class Discovery:
             self._modules.setdefault(module)
             self._starts.watch(code, self._on_start)
 
-    def stop(self) -> list[FunctionType]:
-        """Watch nothing any more. Gives the functions that were opted in."""
+    def stop(self, *, close: bool) -> list[FunctionType]:
+        """Watch nothing any more. Gives the functions that were opted in. close: nobody else uses its `starts`."""
         self._finder.remove()
         with self._lock:
             for found in list(self._watched.values()):
                 code = found.code()
                 if code is not None:
                     self._starts.forget(code)
+            if close:
+                self._starts.close()
             self._watched.clear()
             functions, self.functions = self.functions, []
         return [function for ref in functions if (function := ref()) is not None]
@@ -189,7 +192,12 @@ class Discovery:
                     return self._settle(found, "disabled, or compiled by torch.compile")
                 found.why = f"within {outer.f_code.co_qualname}, which is captured with what it calls"
                 return found.starts >= WITHIN and self._settle(found, found.why)
-        return self._choose(found, code, frame, hands)
+        if not self._choosing.acquire(blocking=False):
+            return False  # another thread is at it; the next start will do
+        try:
+            return found.decided or self._choose(found, code, frame, hands)
+        finally:
+            self._choosing.release()
 
     def _again(self, found: Watched, outer: FrameType, hands: Hands) -> bool:
         """Does it start once more from the same place of the same frame, which goes on as it began?"""

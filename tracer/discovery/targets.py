@@ -35,11 +35,11 @@ class Targets:
 
     def add(self, targets: Iterable[Target] | Target) -> list[FunctionType]:
         """Take note of names; gives the functions that were named themselves, or as a class or a model."""
-        if isinstance(targets, (str, ModuleType, type)) or callable(targets):
-            targets = [targets]
+        one = isinstance(targets, (str, ModuleType, type)) or callable(targets)
         names: list[str] = []
         functions: list[FunctionType] = []
-        for target in targets:
+        several: Any = [targets] if one else targets
+        for target in several:
             if isinstance(target, ModuleType):
                 names.append(target.__name__)
             elif isinstance(target, str):

@@ -19,7 +19,6 @@ from typing import Any
 
 from .starts import Watcher
 
-
 #: after so many calls that are nobody's concern
 _LOOK_AT_CLOCK = 4096
 
