@@ -40,6 +40,7 @@ LAYERS = [
     "tracer.api",
     "tracer",
     "tracer.breaks_page",
+    "tracer.command_line",
     "tracer.__main__",
 ]
 REWRITER_MAY_IMPORT = {"bytecode", "rewriter", *sys.stdlib_module_names}

@@ -18,6 +18,7 @@ from ..config import Options, Settings, Stance
 from ..discovery import Discovered, Discovery, Filter, Target
 from ..events import FunctionStarts, NoToolId, SetTraceStarts, cheap_starts
 from ..originals import original_code
+from ..report import Summary, summarize
 from ..torch_private import DISABLED
 from ..translate import Translator
 from .models import CompiledModel
@@ -113,6 +114,10 @@ class Runtime:
 
     def discovered(self) -> Discovered:
         return Discovered() if self.discovery is None else self.discovery.report()
+
+    def summary(self) -> Summary:
+        """What came of everything so far."""
+        return summarize(list(self.registry), self.discovered(), self.counters.snapshot())
 
     def _stop_discovery(self) -> None:
         """What was opted in by itself is forgotten: a later `install` does not compile it."""

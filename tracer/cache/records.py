@@ -78,6 +78,18 @@ class BreakRecord:
         return f"{what}{stack}" + (f". Hint: {self.hint}" if self.hint else "")
 
 
+@dataclass(frozen=True)
+class Made:
+    """What is remembered of a region, also when it has gone. runs: how often it ran, in the list that its text counts.
+    """
+
+    runs: list[int]
+    operators: int
+    backend: str
+    capture_seconds: float
+    backend_seconds: float
+
+
 class Counters:
     """Numbers since the start or the last `clear`; `breaks` by title."""
 

@@ -13,7 +13,7 @@ from rewriter.decode import Decoded, decode
 from ..config import Options
 from ..originals import original_code, remember
 from .entries import EntryState, Region, Scouting
-from .records import BreakRecord, Recompile
+from .records import BreakRecord, Made, Recompile
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -56,6 +56,8 @@ class CodeState:
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
         self.errors: list[str] = []
+        #: every region that it ever got, also those that went since
+        self.made: list[Made] = []
         self.family = Family(self)
 
     def place(self, line: int | None = None) -> str:
@@ -174,6 +176,7 @@ class CodeState:
         self.breaks.clear()
         self.recompiles.clear()
         self.errors.clear()
+        self.made.clear()
         self.family.drop(self)
 
 

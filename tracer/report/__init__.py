@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .explain import BreakReport, EntryReport, RegionReport, Report, plain_report, report_on
 from .recompiles import RecompileReport, recompiles_of
+from .summary import BreakSummary, FunctionSummary, Summary, summarize
 
 __all__ = [
-    "BreakReport", "EntryReport", "RecompileReport", "RegionReport", "Report", "plain_report", "recompiles_of",
-    "report_on",
+    "BreakReport", "BreakSummary", "EntryReport", "FunctionSummary", "RecompileReport", "RegionReport", "Report",
+    "Summary", "plain_report", "recompiles_of", "report_on", "summarize",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from .. import log
-from ..cache import BreakRecord, CodeState, Counters, EntryState, Recompile, Region, Registry
+from ..cache import BreakRecord, CodeState, Counters, EntryState, Made, Recompile, Region, Registry
 from ..config import Settings, Stance
 from ..errors import GraphBreak, OperatorFailed, RecompileError, RecompileLimit, UserLine
 from ..graph.capture import Capture, Request
@@ -300,6 +300,11 @@ class Translator:
         """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
         entry.made += 1
+        graph = region.capture.graph
+        state.made.append(Made(
+            region.compiled.hits, 0 if graph is None else graph.operators, region.backend,
+            region.capture_seconds, region.backend_seconds,
+        ))  # fmt: skip
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
