@@ -9,18 +9,21 @@ from .api import (
     install,
     installed,
     is_compiling,
+    listen,
     mark_dynamic,
     mark_static,
     maybe_mark_dynamic,
+    on_capture,
     original,
     reset,
     set_stance,
     uninstall,
 )
 from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
+from .listener import Listener
 
 __all__ = [
-    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
-    "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "GraphBreak", "Listener", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
+    "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip

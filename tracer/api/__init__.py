@@ -12,18 +12,21 @@ import torch
 from .. import backends, config, log
 from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..errors import GraphBreak
+from ..listener import Listener
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
+from ..translate.decisions import Callback
 from .disabling import Disabled, disabled
+from .hooks import Hook, calling, listening
 from .marks import mark_dynamic, mark_static, maybe_mark_dynamic
 from .models import copy_module
 from .runtime import Runtime
 from .stances import StanceChange
 
 __all__ = [
-    "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling",
-    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen",
+    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -281,6 +284,28 @@ def set_stance(
     return StanceChange(chosen, runtime.set_stance)
 
 
+def listen(listener: Listener) -> Hook:
+    """Tell a `tracer.Listener` what captures do while they do it: instructions, stack, locals, guards, nodes, breaks.
+
+    From the next capture on, of all threads, until `remove()` of what this gives, or to the end of a `with` block. Such a
+    capture takes several times as long; what is compiled is the same. While nobody listens it costs nothing.
+    """
+    return listening(runtime.translator.maker.listeners, listener)
+
+
+def on_capture(callback: Callback) -> Hook:
+    """Have `callback(frame, ctx)` called whenever no region fits: at a capture, at a recompile, where a call runs plain.
+
+    frame: the live frame of the function, before anything of it has run beyond this entry.  ctx: a `Decision`, what was
+    decided and why; `ctx.decision` is "capture", "recompile" or "skip". A hit is not told. Nor are calls that were
+    decided earlier: those of an entry at its limit, or where nothing more is compiled (`explain` counts them).
+
+    What the callback raises is logged, and the program goes on. Functions that it calls are compiled as ever, but it is
+    not told of that. Keep neither frame nor `ctx.locals`: they hold what the program uses. `remove()` ends it.
+    """
+    return calling(runtime.translator.decisions.callbacks, callback)
+
+
 def is_grafted(fn: types.FunctionType) -> bool:
     """Does this function object have grafted code right now?"""
     return original_code(fn.__code__) is not fn.__code__
@@ -289,6 +314,6 @@ def is_grafted(fn: types.FunctionType) -> bool:
 #: Nobody captures these.
 for _function in (
     install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
-    mark_dynamic, mark_static, maybe_mark_dynamic,
+    mark_dynamic, mark_static, maybe_mark_dynamic, listen, on_capture,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

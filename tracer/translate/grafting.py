@@ -13,7 +13,7 @@ from rewriter.layouts import wide_locals
 from rewriter.text import compile_slot
 
 from .. import emit
-from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, go_on
+from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, counting, go_on
 from ..originals import original_code
 from .lock import CompileLock
 from .places import first_among, first_enterable, running_places
@@ -64,7 +64,7 @@ class Grafter:
         regions = [r for r in entry.regions if entry.can_run_in(slot, r.capture.exit)]
         final = entry.is_final or len(regions) < len(entry.regions)
         helpers: dict[str, Callable[..., Any]] = {
-            "k_miss": go_on if final else Helper(entry, slot, self._miss),
+            "k_miss": (counting(entry.plain) if entry.is_final else go_on) if final else Helper(entry, slot, self._miss),
             "k_failed": Helper(entry, slot, self._failed),
             "k_raised": Helper(entry, slot, self._raised),
             "k_trial": Helper(entry, slot, self._trial),
