@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..errors import GraphBreak
 from ..listener import Listener
 from ..originals import original_code, plain_copy
-from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
+from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
 from ..translate.decisions import Callback
 from .disabling import Disabled, disabled
@@ -229,26 +230,36 @@ def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)` calls fn and gives a report: for each entry what runs, its guards, graph, breaks and times.
 
     A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one;
-    what it raises is in the report (`exception`). `print(report)` shows all, `report.summary()` a few lines.
+    what it raises is in the report (`exception`). `print(report)` shows all, in a terminal with colours,
+    `report.summary()` a few lines; notebooks show it as HTML, `report.to_html(path)` writes that as a page, and
+    `report.to_dict()` is what JSON takes.
     """
     target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
     def call(*args: Any, **kwargs: Any) -> Report:
         if config.switched_off():
-            return plain_report(target, target(*args, **kwargs), "TORCHGRAFT=0 in the environment: nothing is compiled")
+            result = target(*args, **kwargs)
+            return plain_report(target, result, "TORCHGRAFT=0 in the environment: nothing is compiled")
         if not runtime.on:
             raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
         result, raised = None, None
+        state = runtime.state_of(target)
+        before, began = 0.0 if state is None else compile_seconds(state), time.perf_counter()
         try:
             result = target(*args, **kwargs)
         except GraphBreak:
             raise
         except Exception as error:
             raised = error
+        seconds = time.perf_counter() - began
         state = runtime.state_of(target)
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        return report_on(state, result, runtime.registry, exception=raised)
+        compiling = max(0.0, compile_seconds(state) - before)  # regions may also have gone
+        note = f"the stance {runtime.translator.stance.name!r} holds" if not runtime.translator.stance.compiles else ""
+        return report_on(
+            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling, note=note
+        )
 
     return call
 
