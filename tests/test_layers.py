@@ -37,6 +37,7 @@ LAYERS = [
     "tracer.events",
     "tracer.report",
     "tracer.api",
+    "tracer.steps_page",
     "tracer",
     "tracer.breaks_page",
     "tracer.__main__",

@@ -21,9 +21,10 @@ from .api import (
 )
 from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
 from .listener import Listener
+from .steps_page import visualize
 
 __all__ = [
     "GraphBreak", "Listener", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
     "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall",
+    "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall", "visualize",
 ]  # fmt: skip

@@ -88,7 +88,7 @@ class Telling:
             what,
             Step(
                 depth, frame.code.co_qualname, frame.code, instruction.index, instruction.offset, instruction.opname,
-                argument_text(instruction.arg, instruction.target), instruction.positions,
+                argument_text(instruction), instruction.positions,
                 tuple(shown(ctx, value) for value in frame.stack), {**bound, **cells},
             ),  # fmt: skip
         )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
+from rewriter.decode import Instruction
+
 from ..guard_values import describe
 from ..listener import NodeAdded, Shown
 from ..torch_private import FakeTensor
@@ -102,7 +104,8 @@ def _container(ctx: Context, value: Value, level: int) -> str:
     if isinstance(value, ListValue) and value.base is None:
         return f"[{_listed(ctx, value.content, level)}]"
     if isinstance(value, TupleValue) and type(value) is TupleValue and value.source is None:
-        return f"({_listed(ctx, value.items(ctx), level)})"
+        items = value.items(ctx)
+        return f"({_listed(ctx, items, level)}{',' if len(items) == 1 else ''})"
     if type(value) is DictValue and value.source is None:
         return f"dict of {len(value.content)}"
     return ""
@@ -116,10 +119,13 @@ def _listed(ctx: Context, items: Any, level: int) -> str:
     return cut(", ".join(texts) + (f", … {len(items)} items" if len(items) > ITEMS else ""))
 
 
-def argument_text(argument: Any, target: int | None) -> str:
+def argument_text(instruction: Instruction) -> str:
     """The argument of a canonical instruction; of a jump, where it goes."""
-    if target is not None:
-        return f"to {target}"
+    argument = instruction.arg
+    if instruction.target is not None:
+        return f"to {instruction.target}"
+    if instruction.opname == "LOAD_CONST":
+        return cut(describe(argument))
     if argument is None or type(argument) is str:
         return argument or ""
     if type(argument) is tuple and all(type(part) in (str, int, bool) for part in argument):

@@ -127,6 +127,6 @@ def _bytecode(state: CodeState) -> tuple[CodeLine, ...]:
     lines = []
     for each in decoded.instructions:
         marks = [name for name, found in (("entry", entries), ("landing", landings), ("break", breaks)) if each.index in found]
-        argument = argument_text(each.arg, each.target)
-        lines.append(CodeLine(each.index, each.offset, each.positions[0], each.opname, argument, tuple(marks)))
+        text = argument_text(each)
+        lines.append(CodeLine(each.index, each.offset, each.positions[0], each.opname, text, tuple(marks)))
     return tuple(lines)
