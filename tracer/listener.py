@@ -16,7 +16,7 @@ from .errors import UserLine
 class Shown:
     """A value as the interpreter sees it, in words.
 
-    kind: "tensor", "constant", "list", "NULL", "untouched object" (nobody has looked at it, so no guard asks for it), ...
+    kind: "tensor", "constant", "list", "NULL", ..., or its type, for an object from outside that nobody has looked at.
     text: it, plainly: `float32 [4, 8]`, `3`, `function relu`.
     source: the Python expression that fetches it anew at each call; "" for what was made since.
     node: of a tensor, its node in the graph.
@@ -140,8 +140,8 @@ class Listener:
     """Is told what a capture does, while it does it; override what you want to know of.
 
     Called in the thread that captures, within the user's call: be quick, and change nothing. What a listener raises is
-    logged (`tracer.errors`), and it hears no more of that capture. What an instruction adds is told between its `before` and
-    `after`: guards as they are asked for, then constants, then nodes. An instruction that breaks has no `after`.
+    logged (`tracer.errors`), and it hears no more of that capture. What an instruction adds is told between its
+    `before` and its `after`: guards in their order, then constants, then nodes. One that breaks has no `after`.
     """
 
     def begins(self, begun: Begun) -> None:

@@ -256,10 +256,11 @@ def explain(fn: Any) -> Callable[..., Report]:
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
         compiling = max(0.0, compile_seconds(state) - before)  # regions may also have gone
-        note = f"the stance {runtime.translator.stance.name!r} holds" if not runtime.translator.stance.compiles else ""
+        stance = runtime.translator.stance
         return report_on(
-            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling, note=note
-        )
+            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling,
+            note="" if stance.compiles else f"the stance {stance.name!r} holds",
+        )  # fmt: skip
 
     return call
 
@@ -298,18 +299,18 @@ def set_stance(
 def listen(listener: Listener) -> Hook:
     """Tell a `tracer.Listener` what captures do while they do it: instructions, stack, locals, guards, nodes, breaks.
 
-    From the next capture on, of all threads, until `remove()` of what this gives, or to the end of a `with` block. Such a
-    capture takes several times as long; what is compiled is the same. While nobody listens it costs nothing.
+    From the next capture on, of all threads, until `remove()` of what this gives, or to the end of a `with` block. Such
+    a capture takes several times as long; what is compiled is the same. While nobody listens it costs nothing.
     """
     return listening(runtime.translator.maker.listeners, listener)
 
 
 def on_capture(callback: Callback) -> Hook:
-    """Have `callback(frame, ctx)` called whenever no region fits: at a capture, at a recompile, where a call runs plain.
+    """Have `callback(frame, ctx)` called whenever no region fits: at a capture, a recompile, or a call that runs plain.
 
-    frame: the live frame of the function, before anything of it has run beyond this entry.  ctx: a `Decision`, what was
-    decided and why; `ctx.decision` is "capture", "recompile" or "skip". A hit is not told. Nor are calls that were
-    decided earlier: those of an entry at its limit, or where nothing more is compiled (`explain` counts them).
+    frame: the live frame of the function, before anything of it has run beyond this entry.  ctx: a `Decision`, what
+    was decided and why; `ctx.decision` is "capture", "recompile" or "skip". A hit is not told. Nor are calls that were
+    decided earlier: those of an entry at its limit (`explain` counts them), or where nothing more is compiled.
 
     What the callback raises is logged, and the program goes on. Functions that it calls are compiled as ever, but it is
     not told of that. Keep neither frame nor `ctx.locals`: they hold what the program uses. `remove()` ends it.

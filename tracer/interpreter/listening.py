@@ -1,7 +1,7 @@
 """Captures that tell listeners what they do.
 
-A capture to which somebody listens is a `ListenedAttempt`, whose frames are `ListenedFrame`s: other classes, chosen once
-when it begins (`Request.attempt`). The ones that nobody listens to ask nothing, at no instruction.
+A capture to which somebody listens is a `ListenedAttempt`, whose frames are `ListenedFrame`s: other classes, chosen
+once when it begins (`Request.attempt`). The ones that nobody listens to ask nothing, at no instruction.
 
 What an instruction did is found by looking: which guards, constants and nodes are there that were not there before.
 """
@@ -35,7 +35,6 @@ from ..listener import (
     Ended,
     GuardAdded,
     Listener,
-    NodeAdded,
     Restarted,
     Step,
     TakenBack,
@@ -84,14 +83,12 @@ class Telling:
         ctx, depth = self._ctx, len(self._ctx.frames) - 1
         cells = {name: shown(ctx, cell) for name, cell in frame.cells.items()}
         bound = {name: shown(ctx, value) for name, value in frame.locals.items()}
-        self.tell(
-            what,
-            Step(
-                depth, frame.code.co_qualname, frame.code, instruction.index, instruction.offset, instruction.opname,
-                argument_text(instruction), instruction.positions,
-                tuple(shown(ctx, value) for value in frame.stack), {**bound, **cells},
-            ),  # fmt: skip
-        )
+        stack = tuple(shown(ctx, value) for value in frame.stack)
+        step = Step(
+            depth, frame.code.co_qualname, frame.code, instruction.index, instruction.offset, instruction.opname,
+            argument_text(instruction), instruction.positions, stack, {**bound, **cells},
+        )  # fmt: skip
+        self.tell(what, step)
 
     def tell_new(self) -> None:
         """What was added since, and what was taken back."""

@@ -72,7 +72,8 @@ def shown_object(obj: object) -> tuple[str, str]:
 
 def _plainly(text: str) -> str:
     """Torch's functions as programs call them, and an article that fits."""
-    return cut(text.replace("function _VariableFunctionsClass.", "torch.")).replace("a i", "an i", text.startswith("a i"))
+    text = cut(text.replace("function _VariableFunctionsClass.", "torch."))
+    return f"an{text[1:]}" if text.startswith(("a i", "a o")) else text
 
 
 def shown(ctx: Context, value: Value | None, level: int = 0) -> Shown:
@@ -90,8 +91,8 @@ def shown(ctx: Context, value: Value | None, level: int = 0) -> Shown:
         return Shown(value.kind, f"{value.value} = {value.symbol}")
     source = "" if value.source is None else str(value.source)
     if isinstance(value, TensorValue):
-        fake = value.graph_tensor.fake
-        return Shown("tensor", f"{dtype_text(fake.dtype)} {shape_text(fake.shape)}", source, value.graph_tensor.node.name)
+        fake, node = value.graph_tensor.fake, value.graph_tensor.node
+        return Shown("tensor", f"{dtype_text(fake.dtype)} {shape_text(fake.shape)}", source, node.name)
     if isinstance(value, ConstantValue):
         return Shown(value.kind, cut(describe(value.value)), source)
     return Shown(value.kind, _container(ctx, value, level) or _plainly(str(value)), source)

@@ -124,9 +124,10 @@ def _bytecode(state: CodeState) -> tuple[CodeLine, ...]:
     entries = {index for index, entry in state.entries.items() if entry.regions}
     landings = {region.capture.exit.landing for region in state.regions}
     breaks = {r.capture.exit.landing for r in state.regions if r.capture.graph_break is not None}
+    places = {"entry": entries, "landing": landings, "break": breaks}
     lines = []
     for each in decoded.instructions:
-        marks = [name for name, found in (("entry", entries), ("landing", landings), ("break", breaks)) if each.index in found]
+        marks = [name for name, found in places.items() if each.index in found]
         text = argument_text(each)
         lines.append(CodeLine(each.index, each.offset, each.positions[0], each.opname, text, tuple(marks)))
     return tuple(lines)

@@ -25,7 +25,8 @@ def page(report: Report) -> str:
     """One file: no script, nothing from elsewhere."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(report.function)}: what torchgraft compiled</title>"
         "<style>body{margin:0;padding:24px;background:Canvas}</style></head>"
         f"<body>{fragment(report)}</body></html>\n"
@@ -99,11 +100,10 @@ def _region(region: RegionReport) -> str:
     if region.effects:
         parts += ["<h4>effects</h4>", f'<pre class="effect">{escape(chr(10).join(region.effects))}</pre>']
     if region.table:
-        rows = [
-            (f'<code class="graph">{escape(r.code)}</code>', escape(r.op), escape(" ".join(filter(None, (r.dtype, r.shape)))))
-            for r in region.table
+        nodes = [
+            (f'<code class="graph">{escape(r.code)}</code>', r.op, escape(f"{r.dtype} {r.shape}")) for r in region.table
         ]
-        parts += ["<h4>graph</h4>", _table(("node", "op", "result"), rows)]
+        parts += ["<h4>graph</h4>", _table(("node", "op", "result"), nodes)]
         parts.append(f"<details><summary>the graph's code</summary><pre>{escape(region.graph.strip())}</pre></details>")
     return f"<details open><summary>{title}</summary>{''.join(parts)}</details>"
 

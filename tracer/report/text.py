@@ -116,7 +116,8 @@ def _misses(n: int) -> str:
 def entry_lines(entry: EntryReport) -> list[Line]:
     lines: list[Line] = [("entry", f"  entry {entry.index}, line {entry.line}: {entry.state}")]
     if entry.regions:
-        lines += [("dim" if line.lstrip().startswith("#") else "", f"      {line}") for line in entry.text.splitlines()]
+        code = entry.text.splitlines()
+        lines += [("dim" if line.lstrip().startswith("#") else "", f"      {line}") for line in code]
     for region in entry.regions:
         lines += region_lines(region)
     return lines
@@ -129,7 +130,8 @@ def region_lines(region: RegionReport) -> list[Line]:
         f"backend {region.backend or 'none'}, captured in {took(region.capture_seconds)}, "
         f"compiled in {took(region.backend_seconds)}",
     )]  # fmt: skip
-    lines += [("guard", f"      guard {text}" + ("" if line is None else f"   [{line}]")) for text, line in region.guards]
+    for text, line in region.guards:
+        lines.append(("guard", f"      guard {text}" + ("" if line is None else f"   [{line}]")))
     lines += [("effect", f"      effect {text}") for text in region.effects]
     lines.append(("", f"      ends {region.ends}"))
     if region.graph:
@@ -177,5 +179,5 @@ def code_lines(code: Iterable[CodeLine]) -> list[Line]:
         style = "break" if "break" in each.marks else "entry" if each.marks else "dim"
         lines.append((style, f"    {where:>5} {each.index:>5}  {each.opname:<22} {each.argument}".rstrip() + marks))
         before = each.line
-    return [("head", "  bytecode (line, canonical instruction; regions stand at entries, and end at landings)"), *lines] \
-        if lines else []
+    head = "  bytecode (line, canonical instruction; regions stand at entries, and end at landings)"
+    return [("head", head), *lines] if lines else []

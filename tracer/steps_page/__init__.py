@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -38,9 +39,10 @@ def visualize(
 ) -> Path:
     """Write a page that shows, step by step, how fn is captured, how its graph grows, and what a later call does.
 
-    fn, a function or model, is left alone: a copy of it is compiled, with `backend`, and called with these arguments. The
-    calls are real ones: one to capture, one more with the same arguments, which shows a hit, and one which shows a miss:
-    with `second`, positional arguments, or else with one row more in all tensors that have as many as the first one.
+    fn, a function or model, is left alone: a copy of it is compiled, with `backend`, and called with these arguments.
+    The calls are real ones: one to capture, one more with the same arguments, which shows a hit, and one that is to
+    show a miss: with `second`, positional arguments, or else with one row more in all tensors that have as many as the
+    first one.
 
     The file needs nothing else, no network either. Gives its path. What the first call raises is shown, not raised.
     """
@@ -56,8 +58,8 @@ def visualize(
     calls = [] if raised else _later_calls(target, state, args, kwargs, second)
     report = report_on(state, None, api.runtime.registry)
     data = {
-        "function": state.name, "file": os.path.basename(state.filename), "line": state.line,
-        "arguments": arguments_text(args, kwargs), "raised": raised, "backend": str(getattr(backend, "__name__", backend)),
+        "function": state.name, "file": os.path.basename(state.filename), "line": state.line, "raised": raised,
+        "arguments": arguments_text(args, kwargs), "backend": str(getattr(backend, "__name__", backend)),
         "python": platform.python_version(), "torch": str(torch.__version__), "truncated": recorder.truncated,
         "codes": recorder.codes.rows, "values": recorder.values, "stops": recorder.stops,
         "captures": recorder.captures, "calls": calls,
@@ -66,6 +68,10 @@ def visualize(
     written = Path(path)
     written.write_text(page(data), encoding="utf-8")
     return written
+
+
+def _noting(decisions: list[Decision]) -> Callable[[FrameType, Decision], None]:
+    return lambda frame, decision: decisions.append(decision)
 
 
 def _call(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -88,7 +94,7 @@ def _later_calls(
     rows = []
     for title, given in wanted:
         decisions: list[Decision] = []
-        with visits(api.runtime.translator, state) as found, api.on_capture(lambda _, d, to=decisions: to.append(d)):
+        with visits(api.runtime.translator, state) as found, api.on_capture(_noting(decisions)):
             raised = _call(target, given, kwargs)
         if raised and second is None and title == "another batch":
             continue  # the program takes no such arguments: there is nothing to learn from that

@@ -105,8 +105,8 @@ class Recorder(Listener):
     """What captures do, as stops.
 
     A stop is an instruction with its state before and after, or the two ends of a call that was read into, or what a
-    capture does as a whole: it begins, begins anew, breaks, ends. `added` of a stop names what came with it: the numbers
-    of nodes, guards and constants of its capture.
+    capture does as a whole: it begins, begins anew, breaks, ends. `added` of a stop names what came with it: the
+    numbers of nodes, guards and constants of its capture.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:

@@ -83,8 +83,8 @@ def _decided(decision: Decision) -> Json:
     record = decision.recompile
     if record is not None:
         row["record"] = {
-            "earlier": record.earlier, "held": record.held, "of": record.of, "guard": guard_text(record.guard), "old": record.old,
-            "new": record.new, "line": place(record.needed_by), "hint": record.hint,
+            "earlier": record.earlier, "held": record.held, "of": record.of, "guard": guard_text(record.guard),
+            "old": record.old, "new": record.new, "line": place(record.needed_by), "hint": record.hint,
         }  # fmt: skip
     return row
 
@@ -105,7 +105,8 @@ def _guard(guard: Guard, asked: Asked, failed: bool, unasked: bool) -> Json:
     if id(guard) in asked.values:
         row["parts"] = _parts(guard, asked.values[id(guard)], failed)
     elif failed:
-        row["parts"] = [_part(guard.kind.value, asked.found.old, asked.found.new, False)] if guard is asked.found.guard else []
+        first = guard is asked.found.guard
+        row["parts"] = [_part(guard.kind.value, asked.found.old, asked.found.new, False)] if first else []
     return row
 
 

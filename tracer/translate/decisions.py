@@ -116,7 +116,8 @@ class Told(Pending):
     def __init__(self, decisions: Decisions, state: CodeState, entry: EntryState | None, frame: FrameType) -> None:
         self._decisions, self._state, self._entry, self._frame = decisions, state, entry, frame
         self._again = entry is not None and bool(entry.regions)
-        self._reason, self._region = "", None
+        self._reason = ""
+        self._region: Region | None = None
         self._record: Recompile | None = None
         self._break: BreakRecord | None = None
         self._outcome = "skip"

@@ -31,7 +31,9 @@ function panel(title, note, ...body) {
 }
 function scroller(...body) { return h("div", {class: "scroll", tabindex: "0"}, ...body); }
 function bringIntoView(box, element) {
-  if (!element || box.scrollHeight <= box.clientHeight) return;
+  if (!element) return;
+  if (state.step === 3 && innerWidth <= 860) return element.scrollIntoView({block: "center"});
+  if (box.scrollHeight <= box.clientHeight) return;
   const top = element.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop;
   box.scrollTop = Math.max(0, top - box.clientHeight / 2 + element.offsetHeight / 2);
 }
@@ -241,7 +243,7 @@ function addedView(stop) {
   for (const i of a.guards || []) chips.push(guardChip(c.guards[i]));
   for (const i of a.constants || []) chips.push(constantChip(c.constants[i]));
   for (const i of a.nodes || []) chips.push(nodeChip(c.nodes[i]));
-  for (const i of a.gone || []) chips.push(h("div", {class: "chip gone"}, h("b", {}, "taken back"), c.nodes[i].text));
+  for (const i of a.gone || []) chips.push(h("div", {class: "chip gone"}, h("b", {}, "taken back"), h("span", {}, c.nodes[i].text)));
   return h("div", {style: "margin-top:14px"}, h("p", {class: "sub"}, "What this instruction added"), h("div", {class: "added"}, ...chips));
 }
 const guardChip = (g, cls) => h("div", {class: `chip guard${cls || ""}`}, h("b", {}, "guard"), h("span", {}, g.text), h("small", {}, g.line));
@@ -502,7 +504,7 @@ function firstTheme() {
 }
 function legend() {
   const fam = [["load", "LOAD_…", "pushes something that is there"], ["const", "LOAD_CONST", "pushes a constant of the code"], ["op", "BINARY_OP …", "an operator or comparison"], ["store", "STORE_…", "puts the top somewhere"], ["call", "CALL", "calls a function"], ["jump", "JUMP, FOR_ITER", "goes on elsewhere"]];
-  const keys = [["← →", "one step back, on"], ["Shift+← →", "ten steps"], ["Home End", "beginning, end"], ["1 2 3", "the three views"], ["O", "over a call that is read into"], ["Space", "play, pause"], ["T", "light or dark"], ["C", "in view 3: the next call"]];
+  const keys = [["← →", "one step back, on"], ["Shift+← Shift+→", "ten steps"], ["Home End", "beginning, end"], ["1 2 3", "the three views"], ["O", "over a call that is read into"], ["Space", "play, pause"], ["T", "light or dark"], ["C", "in view 3: the next call"]];
   $("legend").replaceChildren(h("h2", {id: "legend-title"}, "How to read this page"),
     h("p", {}, "A capture reads a function's bytecode without running it. Operators on tensors become nodes of a graph; what was read from outside becomes a guard, which a later call must satisfy."),
     h("h3", {}, "Instructions"), h("ul", {}, ...fam.map(([f, name, text]) => h("li", {}, h("span", {class: `opname fam-${f}`}, name), text))),
