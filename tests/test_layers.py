@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "rewriter",
     "tracer.breaks",
-    "tracer.errors tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
+    "tracer.errors tracer.listener tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
     " tracer.originals tracer.signals tracer.numpy_names",
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
     " tracer.dict_events tracer.watching",
@@ -38,6 +38,7 @@ LAYERS = [
     "tracer.discovery",
     "tracer.report",
     "tracer.api",
+    "tracer.steps_page",
     "tracer",
     "tracer.breaks_page",
     "tracer.command_line",

@@ -10,9 +10,11 @@ from .api import (
     install,
     installed,
     is_compiling,
+    listen,
     mark_dynamic,
     mark_static,
     maybe_mark_dynamic,
+    on_capture,
     original,
     reset,
     set_logs,
@@ -20,9 +22,12 @@ from .api import (
     uninstall,
 )
 from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
+from .listener import Listener
+from .steps_page import visualize
 
 __all__ = [
-    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
-    "discovered", "explain", "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic",
-    "mark_static", "maybe_mark_dynamic", "original", "reset", "set_logs", "set_stance", "uninstall",
+    "GraphBreak", "Listener", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
+    "discovered", "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset", "set_logs", "set_stance", "uninstall",
+    "visualize",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,11 +14,14 @@ from .. import backends, config, log
 from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..discovery import Discovered, Filter, Target
 from ..errors import GraphBreak
+from ..listener import Listener
 from ..log import set_logs
 from ..originals import original_code, plain_copy
-from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
+from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
+from ..translate.decisions import Callback
 from .disabling import Disabled, disabled
+from .hooks import Hook, calling, listening
 from .marks import mark_dynamic, mark_static, maybe_mark_dynamic
 from .models import copy_module
 from .runtime import Runtime
@@ -25,8 +29,8 @@ from .stances import StanceChange
 
 __all__ = [
     "compile", "counters", "disable", "discovered", "explain", "explain_recompiles", "install", "installed",
-    "is_compiling", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_logs",
-    "set_stance", "uninstall",
+    "is_compiling", "listen", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset",
+    "set_logs", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -244,26 +248,37 @@ def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)` calls fn and gives a report: for each entry what runs, its guards, graph, breaks and times.
 
     A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one;
-    what it raises is in the report (`exception`). `print(report)` shows all, `report.summary()` a few lines.
+    what it raises is in the report (`exception`). `print(report)` shows all, in a terminal with colours,
+    `report.summary()` a few lines; notebooks show it as HTML, `report.to_html(path)` writes that as a page, and
+    `report.to_dict()` is what JSON takes.
     """
     target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
     def call(*args: Any, **kwargs: Any) -> Report:
         if config.switched_off():
-            return plain_report(target, target(*args, **kwargs), "TORCHGRAFT=0 in the environment: nothing is compiled")
+            result = target(*args, **kwargs)
+            return plain_report(target, result, "TORCHGRAFT=0 in the environment: nothing is compiled")
         if not runtime.on:
             raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
         result, raised = None, None
+        state = runtime.state_of(target)
+        before, began = 0.0 if state is None else compile_seconds(state), time.perf_counter()
         try:
             result = target(*args, **kwargs)
         except GraphBreak:
             raise
         except Exception as error:
             raised = error
+        seconds = time.perf_counter() - began
         state = runtime.state_of(target)
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        return report_on(state, result, runtime.registry, exception=raised)
+        compiling = max(0.0, compile_seconds(state) - before)  # regions may also have gone
+        stance = runtime.translator.stance
+        return report_on(
+            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling,
+            note="" if stance.compiles else f"the stance {stance.name!r} holds",
+        )  # fmt: skip
 
     return call
 
@@ -299,6 +314,28 @@ def set_stance(
     return StanceChange(chosen, runtime.set_stance)
 
 
+def listen(listener: Listener) -> Hook:
+    """Tell a `tracer.Listener` what captures do while they do it: instructions, stack, locals, guards, nodes, breaks.
+
+    From the next capture on, of all threads, until `remove()` of what this gives, or to the end of a `with` block. Such
+    a capture takes several times as long; what is compiled is the same. While nobody listens it costs nothing.
+    """
+    return listening(runtime.translator.maker.listeners, listener)
+
+
+def on_capture(callback: Callback) -> Hook:
+    """Have `callback(frame, ctx)` called whenever no region fits: at a capture, a recompile, or a call that runs plain.
+
+    frame: the live frame of the function, before anything of it has run beyond this entry.  ctx: a `Decision`, what
+    was decided and why; `ctx.decision` is "capture", "recompile" or "skip". A hit is not told. Nor are calls that were
+    decided earlier: those of an entry at its limit (`explain` counts them), or where nothing more is compiled.
+
+    What the callback raises is logged, and the program goes on. Functions that it calls are compiled as ever, but it is
+    not told of that. Keep neither frame nor `ctx.locals`: they hold what the program uses. `remove()` ends it.
+    """
+    return calling(runtime.translator.decisions.callbacks, callback)
+
+
 def is_grafted(fn: types.FunctionType) -> bool:
     """Does this function object have grafted code right now?"""
     return original_code(fn.__code__) is not fn.__code__
@@ -307,6 +344,6 @@ def is_grafted(fn: types.FunctionType) -> bool:
 #: Nobody captures these.
 for _function in (
     install, uninstall, installed, discovered, compile, original, disable, reset, counters, explain,
-    explain_recompiles, set_logs, set_stance, mark_dynamic, mark_static, maybe_mark_dynamic,
+    explain_recompiles, set_logs, set_stance, mark_dynamic, mark_static, maybe_mark_dynamic, listen, on_capture,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

@@ -19,10 +19,11 @@ from ..errors import GraphBreak, OperatorFailed, RecompileError, RecompileLimit,
 from ..graph.capture import Capture, Request
 from ..interpreter.capture import capture
 from ..signals import raised_by_signal
+from .decisions import NOBODY, Decisions, Pending
 from .failures import Failures
 from .grafting import Grafter
 from .hotness import Hotness
-from .limits import GO_ON, Verdict, may_raise, recompile_limit, verdict
+from .limits import GO_ON, Verdict, compile_after, may_raise, recompile_limit, verdict
 from .lock import CompileLock
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
@@ -48,6 +49,7 @@ class Translator:
         self.on = False
         self.when_off: Callable[[CodeState], None] = lambda state: None
         self.lock = CompileLock()
+        self.decisions = Decisions()
         self.failures = failures = Failures(counters, self.lock)
         self.grafter = failures.grafter = Grafter(
             self.miss, failures.graph_failed, failures.guard_raised, failures.trial, self.start, self.lock
@@ -112,6 +114,7 @@ class Translator:
             self.when_off(state)
             return True
         if not self.hotness.is_hot_now(state):
+            self._told_cold(state, frame)
             return False
         entry = self._warmed(state)
         if entry is not None and state.start is None and not entry.layout.cells and not state.options.fullgraph:
@@ -121,12 +124,20 @@ class Translator:
 
     def _cold_miss(self, state: CodeState, arguments: tuple[Any, ...]) -> None:
         """The same, told by a slot. The frame has no landings: what is compiled runs from the next call on."""
-        entry = self._warmed(state) if self.hotness.is_hot_now(state) else None
+        hot = self.hotness.is_hot_now(state)
+        if not hot:
+            self._told_cold(state, None)
+        entry = self._warmed(state) if hot else None
         if entry is not None:
             entry.reached += 1
             self.counters.add("misses")
             if self._compile(state, entry, self._first_slot(state, entry), arguments) is None:
                 self.counters.add("fallbacks")
+
+    def _told_cold(self, state: CodeState, frame: FrameType | None) -> None:
+        told = self.decisions.about(state, None, frame)
+        told.skip(f"call {state.called}: it is compiled at call {compile_after(state, self.settings)}")
+        told.tell()
 
     def _warmed(self, state: CodeState) -> EntryState | None:
         """The first entry of the graft that is now made."""
@@ -157,7 +168,7 @@ class Translator:
             return True
         entry.reached += 1
         self.counters.add("misses")
-        if self._compile(state, entry, self._first_slot(state, entry), arguments) is None:
+        if self._compile(state, entry, self._first_slot(state, entry), arguments, frame) is None:
             # The entry comes next, with the same arguments; it need not try the same once more.
             self.counters.add("fallbacks")
             entry.tried[threading.get_ident()] = tuple(map(id, arguments))
@@ -200,14 +211,33 @@ class Translator:
             entry.trying.pop(thread, None)
 
     def _compile(
-        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+        self,
+        state: CodeState,
+        entry: EntryState,
+        slot: FunctionType,
+        arguments: tuple[Any, ...],
+        frame: FrameType | None = None,
     ) -> Region | None:
-        if entry.dead or self.stance.is_eager or self.lock.is_held_off or not self.lock.take():
+        told = self.decisions.about(state, entry, frame)
+        try:
+            return self._compile_now(state, entry, slot, arguments, told)
+        finally:
+            told.tell()
+
+    def _compile_now(
+        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...], told: Pending
+    ) -> Region | None:
+        if entry.dead or self.stance.is_eager:
+            told.skip("nothing more is compiled at this entry" if entry.dead else "stance: force_eager")
+            return None
+        if self.lock.is_held_off or not self.lock.take():
+            told.skip("this thread compiles nothing now, or another one is compiling")
             return None
         try:
             if not self.on or state.entries.get(entry.index) is not entry or not entry.owns(slot):
-                return None  # another thread has just put all back, or grafted anew
-            return self._decide(state, entry, slot, arguments)
+                told.skip("another thread has just put all back, or grafted anew")
+                return None
+            return self._decide(state, entry, slot, arguments, told)
         finally:
             try:
                 self.failures.sweep()
@@ -215,24 +245,32 @@ class Translator:
                 self.lock.let_go()
 
     def _decide(
-        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+        self,
+        state: CodeState,
+        entry: EntryState,
+        slot: FunctionType,
+        arguments: tuple[Any, ...],
+        told: Pending = NOBODY,
     ) -> Region | None:
         """Why does no region fit, and may there be another? What came of it goes on record."""
         if entry.regions:
             self.counters.add("guard_failures")
         if self.stance.name == "eager_on_recompile" and is_noted(state, entry, "stance"):
+            told.skip("stance: eager_on_recompile")
             return None
         near = nearest(refusals(state, entry, arguments)) if entry.regions else None
         if near is not None:
             entry.changed |= changed_numbers(near[1])
         record = describe_miss(entry, near)
+        told.noted(record)
         found = verdict(state, entry, record, self.registry, self.settings, self.stance)
         if found.outcome and found.error is None:
             settle(state, entry, record, found.outcome, found.reason)
+            told.settled(found.outcome, found.reason, None)
             if found.outcome == "limit":
                 self._no_more(state, entry, record)
             return None
-        return self._region(state, entry, slot, arguments, record, found)
+        return self._region(state, entry, slot, arguments, record, found, told)
 
     def _no_more(self, state: CodeState, entry: EntryState, record: Recompile) -> None:
         """An entry is at a limit, which is said once, with the guard that failed."""
@@ -252,6 +290,7 @@ class Translator:
         arguments: tuple[Any, ...],
         record: Recompile,
         found: Verdict = GO_ON,
+        told: Pending = NOBODY,
     ) -> Region | None:
         """Capture, compile, put in. None where there is nothing to be had, or where it can't be done."""
         again = bool(entry.regions)
@@ -260,6 +299,7 @@ class Translator:
             captured, seconds = self.maker.capture(state, entry, arguments)
             if captured.graph_break is not None:
                 self._note_break(state, entry, captured.graph_break)
+                told.broke(captured.graph_break)
             if not is_worth_it(captured, state.family):
                 outcome = "nothing to compile"
                 self._nothing_here(state, entry, captured.passed_by)
@@ -276,6 +316,7 @@ class Translator:
         except GraphBreak as error:
             outcome = "nothing to compile"
             self._note_break(state, entry, error)
+            told.broke(error)
             if state.options.fullgraph:
                 raise error.with_traceback(None) from None
             self._nothing_here(state, entry, error.passed_by)
@@ -292,6 +333,7 @@ class Translator:
             reason = f"{type(error).__name__}: {error}"
             self.failures.failed(state, error, entry)
         finally:
+            told.settled(outcome, reason, made)
             if again:
                 settle(state, entry, record, outcome, reason, made)
         return None
