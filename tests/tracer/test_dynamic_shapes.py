@@ -180,7 +180,7 @@ def test_symbols_from_the_start(name: str) -> None:
     assert backend.frame_count <= graphs
 
 
-@pytest.mark.parametrize("name", ["causal", "heads", "written", "padded", "cache that grows", "list of tensors", "shapes"])
+@pytest.mark.parametrize("name", ["causal", "heads", "written", "cache that grows", "list of tensors", "shapes"])
 def test_tensors_of_inference_mode(name: str) -> None:
     """They have symbols too: a loop that generates text is such a program."""
     fn, calls, graphs = PROGRAMS[name]

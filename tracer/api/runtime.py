@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -137,11 +138,13 @@ class Runtime:
 
     # functions ------------------------------------------------------------------------------------------------------
     def adopt(
-        self, function: types.FunctionType, options: Options, tag: str = "", start: int | None = None
+        self, function: types.FunctionType, options: Options, tag: str = "", start: int | None = None,
+        stands_for: tuple[str, Callable[..., Any]] | None = None,
     ) -> CodeState:
         """Compile this function object in place. One state serves all that share code, globals, options and tag.
 
-        start: where its first entry stands, if not at its start.
+        start: where its first entry stands, if not at its start.  stands_for: what messages call it, and whose place
+        they give.
         """
         with self._lock:
             original = original_code(function.__code__)
@@ -151,6 +154,8 @@ class Runtime:
             state = self.registry.find(original, key)
             if state is None:
                 state = self.registry.create(original, function.__globals__, options, key, start)
+                if stands_for is not None:
+                    state.stand_for(*stands_for)
             if earlier is not state:
                 state.add(function)
                 if earlier is not None:
@@ -180,7 +185,8 @@ class Runtime:
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
-            self.adopt(compiled.private, options, start=compiled.start).name = f"{type(model).__qualname__}.__call__"
+            name = f"{type(model).__qualname__}.__call__"
+            self.adopt(compiled.private, options, start=compiled.start, stands_for=(name, model.forward))
             if self._armed:
                 compiled.put()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class CodeState:
         self.name = original.co_qualname  # what messages call it
         self.filename = original.co_filename
         self.line = original.co_firstlineno
+        #: it is nobody's own code (a model's root): messages give the line above for all of it
+        self.stands_for_another = False
         self.globals = namespace
         self.options = options
         #: where the first entry stands, if not at the function's start
@@ -57,6 +59,12 @@ class CodeState:
         self.recompiles: list[Recompile] = []
         self.errors: list[str] = []
         self.family = Family(self)
+
+    def stand_for(self, name: str, function: Callable[..., Any]) -> None:
+        """Messages speak of this function: what is compiled is a small one that calls it, and nobody wrote that."""
+        self.name, code = name, getattr(function, "__code__", None)
+        if isinstance(code, CodeType):
+            self.filename, self.line, self.stands_for_another = code.co_filename, code.co_firstlineno, True
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
