@@ -10,8 +10,8 @@ def program(x, y, f, ks, pair):
     SEEN.extend(map(o2.method, (x, y)))
     @logged
     def f4(a5, by=f):
-        v6 = {str(k): zlib.crc32(b'a') % 7 + k for k in sorted([1, 2])[:3]}
-        a5 = (x > -1).to(torch.int64) * by
+        v6 = {str(k): zlib.crc32(b'a') % 7 + k for k in sorted([1, 2])[:3]}  # noqa: F841
+        a5 = (x > -1).to(torch.int64) * by  # noqa: F841
         if not ((x * torch.rand(4)) > 0).all():
             pass
         else:
