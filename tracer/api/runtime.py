@@ -186,7 +186,8 @@ class Runtime:
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
             name = f"{type(model).__qualname__}.__call__"
-            self.adopt(compiled.private, options, start=compiled.start, stands_for=(name, model.forward))
+            state = self.adopt(compiled.private, options, start=compiled.start, stands_for=(name, model.forward))
+            state.family.model = compiled.reference
             if self._armed:
                 compiled.put()
 

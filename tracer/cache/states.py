@@ -190,6 +190,8 @@ class Family:
 
     def __init__(self, root: CodeState) -> None:
         self._root = weakref.ref(root)
+        #: the model that is compiled in place, if it is one
+        self.model: Callable[[], Any] = _no_model
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
@@ -221,3 +223,7 @@ class Family:
                 state = reference()
                 if state is not None:
                     state.drop_regions()
+
+
+def _no_model() -> None:
+    return None
