@@ -268,7 +268,8 @@ class Watch:
     """
 
     __slots__ = (
-        "__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "_waited", "on", "owner", "watched",
+        "__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "_waited", "on", "owner",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, look: Callable[[Any], Seen], hits: list[int]) -> None:
