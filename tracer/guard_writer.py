@@ -413,7 +413,7 @@ def _without_parentheses(text: str) -> str:
 
 
 def _pieces(whole: list[int], part: list[int]) -> list[tuple[int, int, int]] | None:
-    """A list as the pieces of it that stand in another in order: where there, where here, how long. None: it doesn't."""
+    """A list as the pieces of it that stand in another in order: where there, where here, how long. None: it is not."""
     pieces: list[tuple[int, int, int]] = []
     found = 0
     for at, number in enumerate(whole):
