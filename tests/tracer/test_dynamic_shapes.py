@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -79,6 +80,22 @@ def written(x: Any) -> Any:
     return x.sum()
 
 
+def tensors_of_sizes(x: Any) -> Any:
+    n = x.shape[0]
+    listed = torch.tensor([n, 3, n - 1], device=x.device), x.new_tensor([n]), x.new_tensor(n, dtype=torch.int64)
+    return torch.tensor(n), torch.as_tensor(n, dtype=x.dtype), torch.tensor((n, 0.5)), *listed, x.new_tensor([2, 3])
+
+
+def products(x: Any) -> Any:
+    rest = torch.Size([x.shape[0], 2]), x.shape + (1,), (1,) + x.shape, x.shape[:1] + torch.Size([2])  # noqa: RUF005
+    return x.view(math.prod(x.shape)), x.view(math.prod(x.shape[:1], start=1), -1), x * x.shape.numel(), rest
+
+
+def shifts(x: Any) -> Any:
+    n = x.shape[0]
+    return x * (n << 2), x[: n >> 1], x * (-n >> 1), x * 2**n, x * divmod(n, 3)[1], divmod(-n, 4), 3 ** (n - 3)
+
+
 def divisible(x: Any) -> Any:
     return x.view(x.shape[0] // 2, -1) if x.shape[0] % 2 == 0 else x.view(-1)
 
@@ -110,6 +127,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
     "smaller": (smaller, BATCHES, 2),
     "chunks": (chunks, BATCHES, 2),
     "padded": (padded, BATCHES, 2),
+    "tensors of sizes": (tensors_of_sizes, BATCHES, 2),
+    "products": (products, BATCHES, 2),
+    "shifts": (shifts, [*BATCHES[:4], (torch.randn(3, 3),)], 2),
     "written": (written, BATCHES, 2),
     "divisible": (divisible, sized((4, 3), (6, 3), (7, 3), (8, 3), (9, 3)), 3),
     "image": (lambda x: F.avg_pool2d(F.relu(x), 2), sized((1, 3, 8, 8), (1, 3, 12, 12), (1, 3, 16, 20)), 2),
@@ -163,7 +183,10 @@ def test_programs(name: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("name", ["causal", "heads", "written", "smaller", "a number that is a size", "shapes"])
+@pytest.mark.parametrize(
+    "name",
+    ["causal", "heads", "written", "smaller", "a number that is a size", "shapes", "tensors of sizes", "shifts"],
+)
 def test_backends(name: str, backend: str) -> None:
     fn, calls, _ = PROGRAMS[name]
     check_calls(fn, *calls, backend=backend, tolerance=(1e-5, 1e-5) if backend == "inductor" else None)
