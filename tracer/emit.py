@@ -39,6 +39,13 @@ class _Helper(str):
     __slots__ = ()
 
 
+def exchange_call(region: Compiled, old: Any, new: Any) -> None:
+    """From now on the region's text calls another thing; slots get it when they are written anew."""
+    if region.written is not None:
+        constants = {name: new if value is old else value for name, value in region.written.constants.items()}
+        region.written = replace(region.written, constants=constants)
+
+
 OriginalCode = Callable[[types.CodeType], types.CodeType]
 _numbers = itertools.count(1)
 
@@ -293,7 +300,10 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
         trials, trial = constants.reserve("k_trials", TRIALS), constants.reserve("k_trial", _Helper("k_trial"))
         lines += [f"if {hits}[0] in {trials}:", f"    {trial}({region.number})"]
     if region.call is not None:
-        call = f"{constants.reserve('k_graph', region.call)}({', '.join(inputs)})"
+        boxed = getattr(region.call, "boxed", None)
+        given = ", ".join(inputs)
+        call = f"{constants.reserve('k_graph', region.call if boxed is None else boxed)}"
+        call += f"({given})" if boxed is None else f"([{given}])"
         if capture.outputs:
             call = f"{', '.join(capture.outputs)}{',' if len(capture.outputs) == 1 else ''} = {call}"
         if capture.can_retry:
