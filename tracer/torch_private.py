@@ -11,7 +11,6 @@ import builtins
 import functools
 import importlib
 import logging
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,7 +52,6 @@ __all__ = [
     "TracingContext",
     "Traits",
     "can_be_named",
-    "compiled_below",
     "compiling",
     "cpp_compiler_command",
     "empty_fake",
@@ -307,42 +305,6 @@ def without_wrappers(compiled: Callable[..., Any]) -> Callable[..., Any]:
     while (inner := getattr(compiled, "_torchdynamo_orig_callable", None)) is not None:
         compiled = inner
     return compiled
-
-
-def compiled_below(call: Callable[..., Any]) -> Any:
-    """What Inductor compiled, below the layers around it: it has a `current_callable`, which takes a list of inputs.
-
-    None where it isn't found, or where there is more than one (a forward and a backward).
-    """
-    module = sys.modules.get("torch._inductor.output_code")
-    compiled = getattr(module, "CompiledFxGraph", None)
-    if compiled is None:
-        return None
-    found, seen, waiting = [], set[int](), [call]
-    while waiting:
-        layer = waiting.pop()
-        if id(layer) in seen or len(seen) > _LAYERS:
-            continue
-        seen.add(id(layer))
-        if isinstance(layer, compiled):
-            found.append(layer)
-            continue
-        cells = getattr(layer, "__closure__", None) or ()
-        waiting += [inner for cell in cells if callable(inner := _content(cell))]
-        names = ("__wrapped__", "__func__", "__self__", "func", "compiled_fn", "current_callable")
-        waiting += [inner for name in names if callable(inner := getattr(layer, name, None))]
-    return found[0] if len(found) == 1 and callable(getattr(found[0], "current_callable", None)) else None
-
-
-#: more objects are never looked at
-_LAYERS = 200
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty
-        return None
 
 
 def cpp_compiler_command() -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .. import log, torch_private
+from .. import log, torch_inductor, torch_private
 from .toolchain import missing_for_inductor
 
 #: torch.compile's contract: (graph, example inputs) -> a callable that takes the flat tensors and returns a tuple
@@ -42,7 +42,8 @@ def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | Non
 
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
-    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic), merges=True)
+    compiler = torch_inductor.with_known_installation(torch_private.inductor_backend(mode, options, dynamic))
+    return Backend("inductor", compiler, merges=True)
 
 
 #: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)

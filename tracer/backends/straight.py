@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .. import torch_private
+from .. import torch_inductor, torch_private
 from ..graph.fx_capture import FxCapture
 from .fresh import FreshResults, with_fresh_results
 
@@ -84,7 +84,7 @@ def straight(
     capture: FxCapture, layered: Callable[..., Sequence[torch.Tensor]]
 ) -> Callable[..., Sequence[torch.Tensor]]:
     """The same, by the straight way where there may be one."""
-    graph = None if capture.records_autograd else torch_private.compiled_below(layered)
+    graph = None if capture.records_autograd else torch_inductor.compiled_below(layered)
     return with_fresh_results(capture, layered) if graph is None else StraightCall(capture, layered, graph)
 
 
