@@ -12,6 +12,8 @@ from typing import Any
 
 Backend = str | Callable[..., Any]
 
+#: Chains of so many small operators were seen to be no faster compiled than plain.
+DEFAULT_SMALL_REGION = 100
 #: A stack of 80 decoder layers has about 5,000 operators.
 DEFAULT_UNROLL_LIMIT = 6_000
 
@@ -38,6 +40,7 @@ class Settings:
     capture_dynamic_output_shape_ops: operators stay in the graph whose result's size depends on values (`nonzero()`).
     compile_after: compile a function at its n-th call (1: at once).
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
+    small_region: a region of at most so many operators is tried against the original bytecode (0: none is).
     """
 
     backend: Backend | None = None
@@ -46,6 +49,7 @@ class Settings:
     accumulated_recompile_limit: int = 256
     compile_after: int = 1
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
+    small_region: int = DEFAULT_SMALL_REGION
     fail_on_recompile_limit_hit: bool = False
     error_on_recompile: bool = False
     capture_scalar_outputs: bool = False
@@ -56,6 +60,7 @@ class Settings:
         check_dynamic(self.dynamic)
         for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after", "unroll_limit"):
             check_count(name, getattr(self, name))
+        check_count("small_region", self.small_region, least=0)
         for name in (
             "fail_on_recompile_limit_hit", "error_on_recompile", "capture_scalar_outputs",
             "capture_dynamic_output_shape_ops",
@@ -147,9 +152,9 @@ def check_dynamic(dynamic: object) -> None:
         raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
 
 
-def check_count(name: str, value: object) -> None:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} must be an int of at least 1, not {value!r}")
+def check_count(name: str, value: object, *, least: int = 1) -> None:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
 
 
 def check_bool(name: str, value: object) -> None:

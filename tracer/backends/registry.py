@@ -23,12 +23,14 @@ class Backend:
 
     plain: it runs the graph's own Python, so there is nothing to compile.
     merges: its results may share memory that eager's don't (see fresh.py).
+    tried: its small regions are tried against the original bytecode: they are compiled for nothing but speed.
     """
 
     name: str
     compiler: CompilerFunction
     plain: bool = False
     merges: bool = False
+    tried: bool = False
 
 
 def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
@@ -43,7 +45,7 @@ def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | Non
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
     compiler = torch_inductor.with_known_installation(torch_private.inductor_backend(mode, options, dynamic))
-    return Backend("inductor", compiler, merges=True)
+    return Backend("inductor", compiler, merges=True, tried=True)
 
 
 #: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)

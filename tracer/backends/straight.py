@@ -47,6 +47,10 @@ class StraightCall:
         #: why the layers stay, once that is known
         self.reason = ""
 
+    @property
+    def is_settled(self) -> bool:
+        return self._final is not None
+
     def __call__(self, *inputs: Any) -> Sequence[torch.Tensor]:
         return self.boxed(list(inputs))
 

@@ -53,6 +53,7 @@ class Translator:
         self.grafter = failures.grafter = Grafter(
             self.miss, failures.graph_failed, failures.guard_raised, failures.trial, self.start, self.lock
         )
+        failures.small_regions.grafter = self.grafter
         self.maker = Maker(registry, capture, self._adopt_copy)
         self.hotness = Hotness(self.grafter, self.maker)
         os.register_at_fork(after_in_child=self._after_fork)
