@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Backend = str | Callable[..., Any]
+#: as torch.compile says it
+MODE_AND_OPTIONS = "Either mode or options can be specified, but both can't be specified at the same time."
 
 #: Chains of so many small operators were seen to be no faster compiled than plain.
 DEFAULT_SMALL_REGION = 100
@@ -92,12 +94,10 @@ class Options:
         for name in ("recompile_limit", "compile_after"):
             if (value := getattr(self, name)) is not None:
                 check_count(name, value)
-        if self.mode is not None and not isinstance(self.mode, str):
-            raise TypeError(f"mode must be a string, not {self.mode!r}")
         if self.options is not None and not isinstance(self.options, Mapping):
             raise TypeError(f"options must be a dict, not {self.options!r}")
         if self.mode is not None and self.options is not None:
-            raise ValueError("give mode or options, not both")
+            raise RuntimeError(MODE_AND_OPTIONS)
 
     @property
     def key(self) -> Hashable:

@@ -11,6 +11,7 @@ import torch
 import torch.fx
 
 from .. import log, torch_inductor, torch_private
+from ..config import MODE_AND_OPTIONS
 from .toolchain import missing_for_inductor
 
 #: torch.compile's contract: (graph, example inputs) -> a callable that takes the flat tensors and returns a tuple
@@ -39,7 +40,7 @@ def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Call
 
 def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
     if mode not in (None, "default") or options:
-        raise ValueError("the eager backend has no modes and no options")
+        log.backend.warning("the eager backend has no modes and no options: they are ignored")
     return Backend("eager", _forward, plain=True)
 
 
@@ -74,7 +75,7 @@ def lookup(
     if isinstance(backend, Backend):
         return backend
     if mode is not None and options is not None:
-        raise ValueError("give either mode or options: a mode is a set of options")
+        raise RuntimeError(MODE_AND_OPTIONS)
     if backend is None:
         backend = _default_name()
     if isinstance(backend, str):
