@@ -5,7 +5,8 @@ where the region ends, says when that place is reached (`stop`), by the region o
 count as the region's, for the original bytecode alone would not ask them. Turns alternate, so that what slows the
 machine down hits both.
 
-Where the autograd engine records the region, its backward comes later: there the time until the next call counts.
+Where the autograd engine records the region, its backward comes later: there the time until the next call counts. Where
+that shows that one backward serves several calls, the region stays.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from collections.abc import Callable
 clock: Callable[[], float] = time.perf_counter
 #: A clear case is decided after so many turns of each, any other after so many.
 FEW, MANY = 12, 48
-#: ... and where mean and median disagree
+#: ... and where it cannot be said which calls a backward belongs to
 LONGEST = 4 * MANY
+#: such is the part of calls with much longer times
+FEW_LONG = 0.03
 #: By so much the region must be slower to be switched off; what is clearly slower, or clearly faster.
 SLOWER, CLEARLY_SLOWER, CLEARLY_FASTER = 1.03, 1.3, 0.9
 #: Turns that are not counted, since nothing is warm. When so many brought nothing, or that many not enough, it is over.
@@ -111,13 +114,19 @@ class Trial:
         if count < FEW:
             return None
         ratios = [_ratio(self.ours, self.plain, of) for of in (statistics.median, _lower_quartile)]
-        if self.until_next:  # where there is one backward for several calls, that shows in the mean alone
-            ratios.append(_ratio(self.ours, self.plain, _mean))
-            if count < LONGEST and min(ratios) <= SLOWER < min(ratios[:2]):
-                return None
         if count < MANY:
-            return False if min(ratios) > CLEARLY_SLOWER else True if max(ratios) < CLEARLY_FASTER else None
-        return min(ratios) <= SLOWER
+            clearly_slower = min(ratios) > CLEARLY_SLOWER and not self.until_next
+            faster = False if clearly_slower else True if max(ratios) < CLEARLY_FASTER else None
+        else:
+            faster = min(ratios) <= SLOWER
+        if faster is False and self.until_next and self._shares_backwards():
+            return None if count < LONGEST else True
+        return faster
+
+    def _shares_backwards(self) -> bool:
+        """Some are much longer than most: one backward may follow several calls, and nobody knows whose it is."""
+        longer = sum(time > 2 * statistics.median(times) for times in (self.ours, self.plain) for time in times)
+        return longer > FEW_LONG * (len(self.ours) + len(self.plain))
 
     def figures(self) -> str:
         """In words."""
@@ -131,11 +140,6 @@ class Trial:
 def _ratio(ours: list[float], plain: list[float], of: Callable[[list[float]], float]) -> float:
     other = of(plain)
     return of(ours) / other if other > 0 else 0.0
-
-
-def _mean(times: list[float]) -> float:
-    """Without those few that are the longest: then the machine did something else."""
-    return statistics.fmean(sorted(times)[: -max(1, len(times) // 20)])
 
 
 def _lower_quartile(times: list[float]) -> float:
