@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import backends, config, log
-from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
+from ..config import DEFAULT_SMALL_REGION, DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..errors import GraphBreak
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
@@ -40,6 +40,7 @@ def install(
     error_on_recompile: bool = False,
     capture_scalar_outputs: bool = False,
     capture_dynamic_output_shape_ops: bool = False,
+    small_region: int = DEFAULT_SMALL_REGION,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
@@ -54,11 +55,14 @@ def install(
     compile_after: a function is compiled at its n-th call; until then it runs as it is. Calls count from `install`,
     `compile` or `reset` on, whichever was last, for all functions together that share what is compiled.
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
+    small_region: with Inductor, a region of at most so many operators is tried once it is warm: some calls run it, some
+    the original bytecode, and where that is faster it stays (`explain` has the figures). 0: nothing is tried, so that
+    time decides of nothing.
     A second `install` only changes these settings, for later compiles.
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
     settings = Settings(
-        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit,
+        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit, small_region,
         fail_on_recompile_limit_hit, error_on_recompile, capture_scalar_outputs, capture_dynamic_output_shape_ops,
     )  # fmt: skip
     if backend is not None and not config.switched_off():

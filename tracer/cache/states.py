@@ -54,6 +54,8 @@ class CodeState:
         #: the code that has landings everywhere, with which the first calls run
         self.scouting: Scouting | None = None
         self.entries: dict[int, EntryState] = {}
+        #: slots that are told when a place is reached where a region on trial ends
+        self.stops: dict[int, FunctionType] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
@@ -173,6 +175,7 @@ class CodeState:
         for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
             entry.drop_regions()
         self.entries.clear()
+        self.stops.clear()
         self.grafted = self.scouting = None
         self.cold, self.called, self._calls = False, 0, itertools.count(1)
         self.breaks.clear()

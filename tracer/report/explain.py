@@ -26,11 +26,13 @@ class RegionReport:
     hits: int
     capture_seconds: float
     backend_seconds: float
+    trial: str = ""
 
     def __str__(self) -> str:
         lines = [f"    region ({_counted(self.hits, 'hit')}): {_counted(self.operators, 'operator')}, "
                  f"backend {self.backend or 'none'}, captured in {1e3 * self.capture_seconds:.1f} ms, "
                  f"compiled in {1e3 * self.backend_seconds:.1f} ms"]
+        lines += [f"      {self.trial}"] if self.trial else []
         lines += [f"      guard {text}" + ("" if line is None else f"   [{line}]") for text, line in self.guards]
         lines += [f"      effect {text}" for text in self.effects]
         lines.append(f"      ends {self.ends}")
@@ -166,7 +168,7 @@ def _entry(entry: EntryState) -> EntryReport:
     if entry.limit_told:
         what = "at its limit of regions"
     elif entry.dead:
-        what = "nothing more is compiled here"
+        what = entry.figures[-1] if entry.figures else "nothing more is compiled here"
     elif entry.regions:
         what = _counted(len(entry.regions), "region")
     else:
@@ -190,4 +192,5 @@ def _region(region: Region) -> RegionReport:
         hits=region.hits,
         capture_seconds=region.capture_seconds,
         backend_seconds=region.backend_seconds,
+        trial=region.figures,
     )
