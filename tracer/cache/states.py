@@ -13,7 +13,7 @@ from rewriter.decode import Decoded, decode
 from ..config import Options
 from ..originals import original_code, remember
 from .entries import EntryState, Region, Scouting
-from .records import BreakRecord, Recompile
+from .records import BreakRecord, Made, Recompile
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -60,6 +60,8 @@ class CodeState:
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
         self.errors: list[str] = []
+        #: every region that it ever got, also those that went since
+        self.made: list[Made] = []
         self.family = Family(self)
 
     def stand_for(self, name: str, function: Callable[..., Any]) -> None:
@@ -67,6 +69,10 @@ class CodeState:
         self.name, code = name, getattr(function, "__code__", None)
         if isinstance(code, CodeType):
             self.filename, self.line, self.stands_for_another = code.co_filename, code.co_firstlineno, True
+
+    def place(self, line: int | None = None) -> str:
+        """How messages begin: the function and a line of it, or its first one."""
+        return f"{self.name} ({self.filename}:{self.line if line is None else line})"
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
@@ -181,6 +187,7 @@ class CodeState:
         self.breaks.clear()
         self.recompiles.clear()
         self.errors.clear()
+        self.made.clear()
         self.family.drop(self)
 
 

@@ -410,6 +410,10 @@ class GraphBuilder:
         self._effects.append(node)
         return node
 
+    def nodes(self) -> list[torch.fx.Node]:
+        """Every node that is there now, inputs among them."""
+        return list(self._nodes)
+
     @property
     def node_count(self) -> int:
         return len(self._nodes)

@@ -71,9 +71,17 @@ class HeldConstants:
             held = self._held[id(obj)] = Held(name, obj)
         return held
 
+    def all(self) -> list[Held]:
+        return list(self._held.values())
+
 
 class Context:
-    """The state of one capture."""
+    """The state of one capture.
+
+    new_frame: the class of its frames.
+    """
+
+    new_frame: type[Frame]
 
     def __init__(
         self,
@@ -83,6 +91,8 @@ class Context:
         counters: set[str] | None = None,
     ) -> None:
         self.request = request
+        #: what is told of this capture, if anybody listens; only what tells asks for it (listening.py)
+        self.telling: Any = None
         #: texts of the sources of numbers that the program sets anew from what they were (`self.step += 1`)
         self.counters: set[str] = set() if counters is None else counters
         self._counters_before = frozenset(self.counters)
@@ -165,6 +175,10 @@ class Context:
 
     def known_values(self) -> list[Value]:
         return [value for _, value in self._known.values()]
+
+    def held_constants(self) -> list[Held]:
+        """Those that were asked for until now, in order."""
+        return self._constants.all()
 
     def hold(self, obj: object, hint: str = "") -> Held:
         """A constant of the region. The name is made from the hint or the object's own name."""
