@@ -1,6 +1,9 @@
 """Backends: what turns a captured graph into something that runs."""
 
-from .compiling import Compiled, compile_graph
+from .compiling import Compiled
 from .registry import Backend, lookup, names
+from .replay import free_all as free_recordings
+from .replay import totals as replay_totals
+from .whole import compile_graph
 
-__all__ = ["Backend", "Compiled", "compile_graph", "lookup", "names"]
+__all__ = ["Backend", "Compiled", "compile_graph", "free_recordings", "lookup", "names", "replay_totals"]

@@ -26,6 +26,7 @@ class RegionReport:
     hits: int
     capture_seconds: float
     backend_seconds: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"    region ({_counted(self.hits, 'hit')}): {_counted(self.operators, 'operator')}, "
@@ -34,6 +35,7 @@ class RegionReport:
         lines += [f"      guard {text}" + ("" if line is None else f"   [{line}]") for text, line in self.guards]
         lines += [f"      effect {text}" for text in self.effects]
         lines.append(f"      ends {self.ends}")
+        lines += [f"      replay {note}" for note in self.notes]
         if self.graph:
             lines += ["      graph", *(f"        {line}" for line in self.graph.strip().splitlines())]
         return "\n".join(lines)
@@ -190,4 +192,5 @@ def _region(region: Region) -> RegionReport:
         hits=region.hits,
         capture_seconds=region.capture_seconds,
         backend_seconds=region.backend_seconds,
+        notes=tuple(notes()) if (notes := getattr(region.compiled.call, "notes", None)) is not None else (),
     )
