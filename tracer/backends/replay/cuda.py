@@ -97,9 +97,12 @@ class CudaRecorder:
         """Behind a capture that failed: what a capture sets, and only its end takes back, is set and taken back."""
         place, graph = torch.zeros(1, device=device), torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.device(device), torch.cuda.stream(side):
-                with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
-                    place.zero_()
+            with (
+                torch.cuda.device(device),
+                torch.cuda.stream(side),
+                torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"),
+            ):
+                place.zero_()
         except Exception as error:  # then the program will hear of it from its own next call, as it would have
             log.backend.warning("nothing can be recorded on %s any more: %s", device, error)
 
@@ -109,6 +112,9 @@ class CudaRecorder:
         if before is not None and before != current:
             current.wait_stream(before)
         return current
+
+    def is_captured(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
 
     def clock(self, device: torch.device) -> float:
         torch.cuda.synchronize(device)

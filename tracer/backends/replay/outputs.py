@@ -98,7 +98,7 @@ class Outputs:
                 piece.uses, piece.saved = found, False
 
     def held(self, *, by_others: bool) -> list[Owned]:
-        """What callers hold. by_others: is another recording going to run? Its own next run may overwrite what is static."""
+        """What callers hold. by_others: another recording will run; its own next run may overwrite what is static."""
         return [piece for piece in self.owned if (by_others or piece.saved or not self._static) and piece.is_held()]
 
     def give(self, given: Sequence[Any]) -> tuple[Any, ...]:

@@ -53,30 +53,44 @@ class Loan:
 
 
 class Pool:
-    """One for each device and recorder, for as long as there are recordings in it.
+    """One for each device and recorder.
 
     lock: held from the check to the end of what is done with a replay's results; never waited for.
     lent: what was given out, by birth, and not seen dead since.
+    Its memory is new wherever no recording is left in it: torch takes none into the pool of graphs that are all gone.
     """
 
     def __init__(self, recorder: Recorder, device: torch.device) -> None:
         self.recorder, self.device = recorder, device
         self.lock = threading.Lock()
         self.lent: dict[int, Loan] = {}
-        self.memory = recorder.new_pool(device)
+        self._memory: Any = None
+        self._within: weakref.WeakSet[Any] = weakref.WeakSet()
         self._births = itertools.count(1)
         self._order: Any = None
 
     def next_birth(self) -> int:
         return next(self._births)
 
+    def memory(self) -> Any:
+        """What the next recording shares with those that are there."""
+        if not self._within:
+            self.spoiled()
+        return self._memory
+
+    def holds(self, recording: Any) -> None:
+        self._within.add(recording)
+
     def spoiled(self) -> None:
         """A recording failed half-way: later ones do not build on what it left."""
-        self.memory = self.recorder.new_pool(self.device)
+        self._memory, self._within = self.recorder.new_pool(self.device), weakref.WeakSet()
 
     def lend(self, tenant: Tenant) -> None:
-        if tenant.birth not in self.lent:
-            self.lent[tenant.birth] = Loan(tenant)
+        if tenant.birth in self.lent:
+            return
+        if len(self.lent) > _MANY:
+            self.lent = {birth: loan for birth, loan in self.lent.items() if loan.is_held()}
+        self.lent[tenant.birth] = Loan(tenant)
 
     def in_the_way(self, birth: int) -> Loan | None:
         """A younger recording's results that somebody holds, and that a replay of the one born then would overwrite."""
@@ -92,7 +106,9 @@ class Pool:
         self._order = self.recorder.order(self._order, self.device)
 
 
-#: A pool goes with its last recording: torch takes no recordings into the pool of graphs that are all gone.
+#: so many loans are looked through for those that are over
+_MANY = 64
+#: A pool goes with the last callable that knows it.
 _pools: weakref.WeakValueDictionary[tuple[int, str, int | None], Pool] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 

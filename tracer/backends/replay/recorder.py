@@ -54,6 +54,9 @@ class Recorder(Protocol):
     def order(self, before: Any, device: torch.device) -> Any:
         """Called ahead of each replay in a pool, with its last answer: replays in one pool come one after another."""
 
+    def is_captured(self) -> bool:
+        """Is the program recording something itself right now?"""
+
     def clock(self, device: torch.device) -> float:
         """Seconds, once all that was started is done."""
 
@@ -111,6 +114,9 @@ class CpuRecorder:
 
     def order(self, before: Any, device: torch.device) -> Any:
         return None
+
+    def is_captured(self) -> bool:
+        return False
 
     def clock(self, device: torch.device) -> float:
         return time.perf_counter()

@@ -48,7 +48,7 @@ class Recording:
         self.inputs.copy_in(given)
         self.birth = self.pool.next_birth()
         self.handle, results = recorder.record(
-            self.inner, given, self.inputs.merged, self.plan.constants, self.pool.memory, device
+            self.inner, given, self.inputs.merged, self.plan.constants, self.pool.memory(), device
         )
         self.outputs = Outputs(
             results, self.inputs.merged(given), self.plan.constants, self.plan.saved_from, self.kept,
@@ -56,6 +56,7 @@ class Recording:
         )  # fmt: skip
         del results
         self.outputs.count_uses()
+        self.pool.holds(self)
         return self
 
     def run(self, given: Sequence[Any]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import torch
 
 from ... import torch_private
 from ...graph.fx_capture import FxCapture
+from .buckets import Buckets, the_batch, usable
 from .cuda import CudaRecorder
 from .options import ReplayOptions
 from .recorder import CpuRecorder, Recorder
@@ -69,10 +70,18 @@ def compile_replayed(capture: FxCapture, backend: Backend, compile_inner: Compil
         frozenset(capture.mutates_inputs), tuple(constants_of(capture.module)), None, options.static_outputs
     )  # fmt: skip
     static, dynamic = capture.static_inputs, is_dynamic(capture)
+    batch = the_batch(capture) if options.replay_sizes and dynamic and reason is None else None
     call = compile_inner(capture, inner)
     if reason is not None:
         return Refused(call, reason)
-    return Site("region", lambda given: call(*given), recorder, options, plan, static=static, dynamic=dynamic)
+    site = Site("region", lambda given: call(*given), recorder, options, plan, static=static, dynamic=dynamic)
+    if isinstance(batch, str):
+        site.figures.append(f"no padding, {batch}")
+    elif batch is not None:
+        buckets = Buckets(site, call, capture, batch)
+        buckets.sizes = usable(capture, batch, options.replay_sizes)
+        return buckets
+    return site
 
 
 def _is_on(capture: FxCapture, device_type: str) -> bool:
@@ -95,7 +104,7 @@ def _training(
     else:
         return Refused(compile_inner(capture, inner), f"{inner.name} has no hook for training")
     call = compile_inner(capture, replace(inner, compiler=compiler, plain=False))
-    return Region(call, lambda: [*sides.refused, *(line for site in sides.live() for line in site.notes())])
+    return Region(call, sides.notes)
 
 
 def free_all() -> None:

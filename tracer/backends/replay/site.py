@@ -65,7 +65,7 @@ class Site:
         dynamic: bool = False,
         lanes: Site | None = None,
     ) -> None:
-        self.name, self._inner, self._recorder, self._options, self._plan = name, inner, recorder, options, plan
+        self.name, self.inner, self._recorder, self._options, self._plan = name, inner, recorder, options, plan
         self._static, self._state, self._dynamic, self._lanes = set(static), frozenset(state), dynamic, lanes
         self._moved: set[int] = set()
         self._shapes: dict[Any, Shape] = {}
@@ -86,6 +86,8 @@ class Site:
         if not self._pool.lock.acquire(blocking=False):
             return self._run_inner("another call was under way", given)
         try:
+            if self._recorder.is_captured():
+                return self._run_inner("the program records it itself", given)
             return self._call(given, self._pool)
         finally:
             self._pool.lock.release()
@@ -98,11 +100,13 @@ class Site:
                 return self._run_inner("more combinations of sizes than max_replay_shapes", given)
         trial = shape.trial
         if trial is not None and trial.wants_inner:
-            return trial.time(lambda: self._inner(list(given)))
-        fitting = [recording for recording in shape.recordings if recording.inputs.fits(given)]
-        for recording in fitting:
-            if not recording.outputs.held(by_others=False):
-                return self._replay(recording, shape, given, pool)
+            return trial.time(lambda: self.inner(list(given)))
+        fitting = []
+        for recording in shape.recordings:
+            if recording.inputs.fits(given):
+                if not recording.outputs.held(by_others=False):
+                    return self._replay(recording, shape, given, pool)
+                fitting.append(recording)
         if fitting:
             return self._blocked(fitting, shape, given, pool)
         if shape.warm < self._options.replay_warm_up:
@@ -172,7 +176,7 @@ class Site:
         before = shape.stays if shape.warm else addresses
         shape.stays = [now if now == old else None for now, old in zip(addresses, before, strict=True)]
         layout = _sizes(given)
-        results = self._recorder.warm_up(lambda: self._inner(list(given)), pool.device)
+        results = self._recorder.warm_up(lambda: self.inner(list(given)), pool.device)
         shape.warm += 1
         if _sizes(given) != layout:
             self._switch_off("it changes the shape of an input")
@@ -193,7 +197,7 @@ class Site:
         if reason is not None:
             return self._switched_off(reason, given)
         try:
-            recording = Recording(self._inner, self._plan, pool, self._kept).make(given, static)
+            recording = Recording(self.inner, self._plan, pool, self._kept).make(given, static)
         except NotRecordable as error:
             return self._switched_off(str(error), given)
         except Exception as error:
@@ -248,7 +252,7 @@ class Site:
     # not at all -----------------------------------------------------------------------------------------------------
     def _run_inner(self, reason: str, given: Sequence[Any]) -> Sequence[Any]:
         self.refused[reason] += 1
-        return self._inner(list(given))
+        return self.inner(list(given))
 
     def _switched_off(self, reason: str, given: Sequence[Any]) -> Sequence[Any]:
         self._switch_off(reason)

@@ -53,16 +53,21 @@ class Sides:
         self.sites.append(weakref.ref(site))
 
         def boxed(inputs: list[Any]) -> Sequence[Any]:
+            if site.off is not None:  # then the list goes on, and is emptied as early as can be
+                site.refused[site.off] += 1
+                return site.inner(inputs)
             given = tuple(inputs)
             inputs.clear()
             return site(*given)
 
         return torch_private.boxed_call(boxed)
 
-    def live(self) -> Iterator[Site]:
-        for ref in self.sites:
-            if (site := ref()) is not None:
-                yield site
+    def notes(self) -> list[str]:
+        """Lines for `explain`."""
+        if not self.sites and not self.refused:
+            return ["not replayed, the inner backend showed none of its graphs"]
+        sites = [site for ref in self.sites if (site := ref()) is not None]
+        return [*self.refused, *(line for site in sites for line in site.notes())]
 
 
 def _listed(compiled: Callable[..., Any]) -> Callable[[list[Any]], Sequence[Any]]:
