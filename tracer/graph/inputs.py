@@ -19,7 +19,8 @@ PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter, torch.nn.Buffer])
 
 #: in a placeholder's `meta`: is the input a parameter or buffer?
 STATE = "tracer_module_state"
-_REGISTRY = re.compile(r"\._(parameters|buffers)\[[^\[\]]*\]$")
+#: `self._buffers["scale"]`, `self.__dict__["_buffers"]["scale"]`
+_REGISTRY = re.compile(r"\b_(parameters|buffers)(['\"]\])?\[[^\[\]]*\]$")
 
 
 def is_module_state(tensor: torch.Tensor, source_text: str) -> bool:

@@ -170,7 +170,7 @@ class NotRecordable(Exception):
 
 def _in(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
     empty = torch.empty(0, dtype=like.dtype, device=like.device)
-    return empty.set_(storage, like.storage_offset(), like.size(), like.stride())  # type: ignore[call-overload]
+    return empty.set_(storage, like.storage_offset(), like.size(), like.stride())
 
 
 def _uses_of_one() -> int:

@@ -265,7 +265,9 @@ class Site:
     def free(self) -> None:
         """Let go of all recordings; it begins anew."""
         self._shapes.clear()
-        self._pool = None
+        self.refused.clear()
+        self.figures.clear()
+        self._pool = self.off = None
 
     # what is told ---------------------------------------------------------------------------------------------------
     @property
