@@ -104,6 +104,18 @@ def test_the_first_result_is_held_for_ever() -> None:
     assert fn.replays >= 9
 
 
+@pytest.mark.parametrize("make", [
+    lambda x: (x * 2)[:1].expand(4, 3), lambda x: (x * 2)[:, ::2], lambda x: (x * 2).t(),
+], ids=["expanded", "with gaps", "transposed"])  # fmt: skip
+def test_strides_of_results(make: Any) -> None:
+    fn = replaying.site(lambda x: (make(x),))
+    inputs = [torch.randn(2, 3) for _ in range(6)]
+    held = [fn(x)[0] for x in inputs]
+    same(held, [make(x) for x in inputs])
+    assert [out.stride() for out in held] == [make(x).stride() for x in inputs]
+    assert len({out.data_ptr() for out in held}) == 6 and fn.recordings[0].kept == {0}
+
+
 def test_static_outputs_are_the_same_memory() -> None:
     fn = replaying.site(lambda x: (x * 2,), plan=Plan(static_outputs=True))
     results = [fn(torch.full((3,), float(n)))[0] for n in range(5)]

@@ -75,7 +75,7 @@ class Both:
 @pytest.mark.parametrize("zero_first", [True, False])
 def test_steps(inner: str, set_to_none: bool, zero_first: bool) -> None:
     both = Both(inner)
-    optimizers = [torch.optim.AdamW(model.parameters(), lr=0.01) for model in both.models]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in both.models]
     losses = []
     for step in range(8):
         for model, optimizer in zip(both.models, optimizers, strict=True):

@@ -80,7 +80,9 @@ class CpuHandle:
             for place in places:
                 if (storage := place()) is not None:
                     storage.fill_(0xFF)
-        for own, result in zip(self._own, self._run(self._merge(given)), strict=True):
+        # over the same memory, but not the same tensors: a replay tells autograd of no write
+        values = [value.data if isinstance(value, torch.Tensor) else value for value in self._merge(given)]
+        for own, result in zip(self._own, self._run(values), strict=True):
             if own is not None:
                 own.data.copy_(result)
 
