@@ -21,9 +21,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # gpt.py and resnet.py, which the programs are made of
 from gpu_programs import PROGRAMS, Program
 from timing import shown, table
 from torch import Tensor, nn
@@ -45,7 +48,7 @@ class Side:
         self.model = copy.deepcopy(model).to(device=device, dtype=dtype)
         self.model.train(program.trains)
         self.call = compiled(self.model)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01) if program.trains else None
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.001) if program.trains else None
         self.seconds: list[float] = []
 
     def inputs(self, step: int) -> tuple[Tensor, ...]:
@@ -202,5 +205,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(__file__).rpartition("benchmarks")[0])
     sys.exit(main())

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .inputs import once
+
 #: takes a list of inputs and computes into fresh memory, as the inner backend does
 Run = Callable[[list[Any]], Sequence[Any]]
 #: from the inputs of a call to what the recording reads: its own buffers, and what is static as it is given
@@ -84,7 +86,7 @@ class CpuHandle:
         values = [value.data if isinstance(value, torch.Tensor) else value for value in self._merge(given)]
         for own, result in zip(self._own, self._run(values), strict=True):
             if own is not None:
-                own.data.copy_(result)
+                once(own.data).copy_(once(result))
 
 
 class CpuRecorder:
