@@ -137,7 +137,7 @@ def tokens(batch: int) -> Callable[[int, bool, torch.dtype], tuple[Tensor, ...]]
 
 
 def images(step: int, small: bool, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    size = (4, 3, 32, 32) if small else (32, 3, 160, 160)
+    size = (8, 3, 64, 64) if small else (32, 3, 160, 160)
     generator = _generator(step)
     given = torch.randn(size, generator=generator).to(dtype)
     return given, torch.randint(10 if small else 1000, (size[0],), generator=generator)

@@ -1,4 +1,4 @@
-"""Training with replay: forward and backward are recordings, and gradients are those of eager in every order of calls."""
+"""Training with replay: forward and backward are recordings; gradients are eager's in every order of calls."""
 
 from __future__ import annotations
 
@@ -339,8 +339,7 @@ def test_threads_train_their_own_steps() -> None:
         try:
             for step in range(8):
                 x = both.batch(10 * seed + step)
-                params = [p for p in both.plain.second.parameters()]
-                ours = [p for p in both.ours.second.parameters()]
+                params, ours = list(both.plain.second.parameters()), list(both.ours.second.parameters())
                 got = torch.autograd.grad(both.ours(x).pow(2).sum(), ours)
                 torch.testing.assert_close(got, torch.autograd.grad(both.plain(x).pow(2).sum(), params))
         except BaseException as failure:
