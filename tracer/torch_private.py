@@ -11,7 +11,6 @@ import builtins
 import functools
 import importlib
 import logging
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -208,10 +207,11 @@ def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor, layout: tuple[Any, An
     layout: sizes and strides, some of which are symbols.
     """
     sizes, strides = (tensor.shape, tensor.stride()) if layout is None else layout
-    meta = torch.empty_strided(
-        sizes, strides, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
-    )
-    fake = FakeTensor(mode, meta, tensor.device)
+    with torch.inference_mode(tensor.is_inference()):
+        meta = torch.empty_strided(
+            sizes, strides, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
+        )
+        fake = FakeTensor(mode, meta, tensor.device)
     if isinstance(tensor, torch.nn.Parameter):
         fake._is_param = True
     if tensor.requires_grad and tensor.is_leaf and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:
@@ -534,98 +534,3 @@ parse_to: Any = torch._C._nn._parse_to
 MODES_COUNTED = _present(torch._C, "_len_torch_dispatch_stack")
 #: other names of torch.compiler.is_compiling
 IS_COMPILING = _present(torch._utils, "is_compiling")
-
-
-# replay (backends/replay) ---------------------------------------------------------------------------------------------
-def storage_uses(storage: torch.UntypedStorage) -> int:
-    """How many refer to a storage: tensors and what C++ holds, and Python, of which torch counts one for all."""
-    return torch._C._storage_Use_Count(storage._cdata) + sys.getrefcount(storage)
-
-
-#: can it be told at all?
-COUNTS_STORAGE_USES = hasattr(torch._C, "_storage_Use_Count")
-
-
-def clear_cublas_workspaces() -> None:
-    """Let go of the memory that cuBLAS keeps for each stream; it gets it anew when it needs it."""
-    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-    if clear is not None:
-        clear()
-
-
-#: (is it a backward graph, graph, example inputs, the compiled callable of one list) -> such a callable
-AroundCompiled = Callable[[bool, torch.fx.GraphModule, Sequence[Any], Callable[..., Any]], Callable[..., Any]]
-
-
-def inductor_around(wrapped: Callable[..., Any], around: AroundCompiled) -> Callable[..., Any]:
-    """Inductor as `inductor_backend` gives it, with `around` each callable that it makes below AOTAutograd.
-
-    AOTAutograd's own cache would give callables back which `around` never saw: it is off meanwhile. Inductor's isn't.
-    A backward that writes to what was saved for it (donated buffers) could not read it where the forward left it.
-    """
-    module = importlib.import_module("torch._inductor.compile_fx")
-    cache = importlib.import_module("torch._functorch.config")
-
-    def inner_compile(graph: torch.fx.GraphModule, examples: Sequence[Any], **rest: Any) -> Callable[..., Any]:
-        compiled = module.compile_fx_inner(graph, examples, **rest)
-        return around(bool(rest.get("is_backward")), graph, examples, compiled)
-
-    def compiler(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        patches = {**getattr(wrapped, "config", {}), "triton.cudagraphs": False}
-        with cache.patch(enable_autograd_cache=False, donated_buffer=False):
-            return module.compile_fx(graph, examples, inner_compile=inner_compile, config_patches=patches)
-
-    return compiler
-
-
-def aot_around(around: AroundCompiled) -> Callable[..., Any]:
-    """The backend aot_eager, with `around` each graph that AOTAutograd gives out."""
-    debugging = importlib.import_module("torch._dynamo.backends.debugging")
-
-    def making(backward: bool) -> Callable[..., Any]:
-        def compiler(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
-            def boxed(inputs: list[Any]) -> Any:
-                return graph.forward(*inputs)
-
-            return around(backward, graph, examples, boxed_call(boxed))
-
-        return compiler
-
-    def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
-        return debugging.aot_eager(graph, examples, fw_compiler=making(False), bw_compiler=making(True))
-
-    return backend
-
-
-def boxed_call(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Says to AOTAutograd that the function takes one list."""
-    function._boxed_call = True  # type: ignore[attr-defined]
-    return function
-
-
-def is_boxed(function: Callable[..., Any]) -> bool:
-    """Does it take one list, which it empties?"""
-    return bool(getattr(function, "_boxed_call", False))
-
-
-def saved_from() -> int | None:
-    """While AOTAutograd compiles a forward graph: from which of its results on they are saved for the backward."""
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return None if metadata is None else metadata.num_forward
-
-
-def written_arguments(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
-    """The nodes that this one writes to, as its operator's schema says."""
-    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
-        return
-    for at, argument in enumerate(node.target._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = node.args[at] if at < len(node.args) else node.kwargs.get(argument.name)
-            for written in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(written, torch.fx.Node):
-                    yield written
-
-
-def is_higher_order(target: object) -> bool:
-    return isinstance(target, HIGHER_ORDER)

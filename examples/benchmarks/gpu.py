@@ -128,8 +128,8 @@ def measure(sides: dict[str, Side], rounds: int) -> None:
 def notes(model: Any) -> list[str]:
     """What torchgraft says of its replays."""
     state = tracer.api.runtime.state_of(model)
-    found = [] if state is None else [getattr(region.compiled.call, "notes", list)() for region in state.regions]
-    return [line for lines in found for line in lines]
+    regions = [] if state is None else state.regions
+    return [line for region in regions for line in getattr(region.compiled.call, "notes", list)()]
 
 
 def run(program: Program, options: argparse.Namespace, device: str) -> tuple[list[str], bool]:

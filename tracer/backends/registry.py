@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.fx
 
-from .. import log, torch_private
+from .. import log, torch_inductor, torch_private, torch_replay
+from ..config import MODE_AND_OPTIONS
 from .replay.options import OWN_KEYS, ReplayOptions, split
 from .toolchain import missing_for_inductor
 
@@ -24,6 +25,7 @@ class Backend:
 
     plain: it runs the graph's own Python, so there is nothing to compile.
     merges: its results may share memory that eager's don't (see fresh.py).
+    tried: its small regions are tried against the original bytecode: they are compiled for nothing but speed.
     replay: what `inner` compiles is recorded and replayed (see replay/).
     """
 
@@ -31,6 +33,7 @@ class Backend:
     compiler: CompilerFunction
     plain: bool = False
     merges: bool = False
+    tried: bool = False
     replay: ReplayOptions | None = None
     inner: Backend | None = None
 
@@ -41,12 +44,13 @@ def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Call
 
 def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
     if mode not in (None, "default") or options:
-        raise ValueError("the eager backend has no modes and no options")
+        log.backend.warning("the eager backend has no modes and no options: they are ignored")
     return Backend("eager", _forward, plain=True)
 
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
-    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic), merges=True)
+    compiler = torch_inductor.with_known_installation(torch_private.inductor_backend(mode, options, dynamic))
+    return Backend("inductor", compiler, merges=True, tried=True)
 
 
 def _replayed(
@@ -59,7 +63,9 @@ def _replayed(
     inner = lookup(_default_name() if chosen is None else chosen, mode=mode, options=rest, dynamic=dynamic)
     if inner.replay is not None:
         raise ValueError(f"{inner.name} is replayed itself: it cannot be the inner backend of {name}")
-    return Backend(name, inner.compiler, inner.plain, inner.merges, replay, inner)
+    if inner.name == "inductor":
+        torch_replay.without_cudagraphs(inner.compiler)
+    return replace(inner, name=name, replay=replay, inner=inner)
 
 
 def _cudagraph(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
@@ -99,7 +105,7 @@ def lookup(
     if isinstance(backend, Backend):
         return backend
     if mode is not None and options is not None:
-        raise ValueError("give either mode or options: a mode is a set of options")
+        raise RuntimeError(MODE_AND_OPTIONS)
     if backend is None:
         about_replay = not OWN_KEYS.isdisjoint(options or ())
         backend = "auto" if about_replay or torch.cuda.is_available() else _default_name()
@@ -120,5 +126,5 @@ def _default_name() -> str:
     missing = missing_for_inductor()
     if missing is None:
         return "inductor"
-    log.backend.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
+    log.root.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
     return "aot_eager"

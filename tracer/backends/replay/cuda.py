@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from ... import log, torch_private
+from ... import log, torch_replay
 from .recorder import Merge, Run
 
 
@@ -123,11 +123,11 @@ class CudaRecorder:
 
 @contextmanager
 def _own_workspaces() -> Iterator[None]:
-    torch_private.clear_cublas_workspaces()
+    torch_replay.clear_cublas_workspaces()
     try:
         yield
     finally:
-        torch_private.clear_cublas_workspaces()
+        torch_replay.clear_cublas_workspaces()
 
 
 @contextmanager

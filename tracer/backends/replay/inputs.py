@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ... import torch_replay
+
 #: an input of at least so many bytes is read where it is, if it seems to stay there
 LARGE = 1 << 20
 
@@ -45,12 +47,12 @@ class Inputs:
         sources = [given[i] for i in self.copied]
         if self._thin:
             sources = [once(source) for source in sources]
-        torch._foreach_copy_(self._buffers, sources)
+        torch_replay.foreach_copy(self._buffers, sources)
 
     def write_back(self, given: Sequence[Any]) -> None:
         """The caller's tensors hold what the graph wrote, and autograd knows that they were written."""
         if self._back:
-            torch._foreach_copy_([given[i] for i in self.written_back], self._back)
+            torch_replay.foreach_copy([given[i] for i in self.written_back], self._back)
         for i in self.written_in_place:
             if not given[i].is_inference():
                 torch.autograd.graph.increment_version(given[i])

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ... import torch_private
+from ... import torch_replay
 from .inputs import buffer_like, repeats
 
 Give = Callable[[Sequence[Any]], Any]
@@ -38,7 +38,7 @@ class Owned:
 
     def is_held(self) -> bool:
         assert self.storage is not None
-        return torch_private.storage_uses(self.storage) > self.uses
+        return torch_replay.storage_uses(self.storage) > self.uses
 
     @property
     def bytes(self) -> int:
@@ -81,7 +81,7 @@ class Outputs:
         for piece in self.owned:
             user = [at for at in piece.tensors if saved_from is None or at < saved_from]
             piece.saved = len(user) < len(piece.tensors)
-            if (user and piece.saved) or not torch_private.COUNTS_STORAGE_USES:
+            if (user and piece.saved) or not torch_replay.COUNTS_STORAGE_USES:
                 self.kept.update(user)
         self._single = [piece for piece in self.owned if len(piece.tensors) == 1]
         self._several = [piece for piece in self.owned if len(piece.tensors) > 1]
@@ -92,7 +92,7 @@ class Outputs:
             tensor = next(iter(piece.tensors.values()))
             piece.storage = tensor.untyped_storage()
             piece.uses = _uses_of_one() + len(piece.tensors) - 1
-            found = torch_private.storage_uses(piece.storage)
+            found = torch_replay.storage_uses(piece.storage)
             if found > piece.uses:
                 self.kept.update(piece.tensors)
                 piece.uses, piece.saved = found, False
@@ -117,7 +117,7 @@ class Outputs:
                 fresh.append(results[at])
                 sources.append(tensor)
         if fresh:
-            torch._foreach_copy_(fresh, sources)
+            torch_replay.foreach_copy(fresh, sources)
         for piece in self._several:
             copied = any(at in self.kept for at in piece.tensors)
             storage = next(iter(piece.tensors.values())).untyped_storage().clone() if copied else None
@@ -177,4 +177,4 @@ def _uses_of_one() -> int:
     """How many refer to the storage of a tensor that is alone with it, asked as it is asked for others."""
     piece = Owned({0: torch.empty(1)})
     piece.storage = piece.tensors[0].untyped_storage()
-    return torch_private.storage_uses(piece.storage)
+    return torch_replay.storage_uses(piece.storage)

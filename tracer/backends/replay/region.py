@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import torch_private
+from ... import torch_inductor, torch_replay
 from ...graph.fx_capture import FxCapture
+from ..straight import StraightCall
 from .buckets import Buckets, the_batch, usable
 from .cuda import CudaRecorder
 from .options import ReplayOptions
 from .recorder import CpuRecorder, Recorder
-from .recording import Plan
+from .recording import Inner, Plan
 from .refusals import is_dynamic, why_not_recorded
 from .site import Site, sites
 from .training import Sides, constants_of
@@ -74,7 +75,7 @@ def compile_replayed(capture: FxCapture, backend: Backend, compile_inner: Compil
     call = compile_inner(capture, inner)
     if reason is not None:
         return Refused(call, reason)
-    site = Site("region", lambda given: call(*given), recorder, options, plan, static=static, dynamic=dynamic)
+    site = Site("region", _listed(call), recorder, options, plan, static=static, dynamic=dynamic)
     if isinstance(batch, str):
         site.figures.append(f"no padding, {batch}")
     elif batch is not None:
@@ -82,6 +83,13 @@ def compile_replayed(capture: FxCapture, backend: Backend, compile_inner: Compil
         buckets.sizes = usable(capture, batch, options.replay_sizes)
         return buckets
     return site
+
+
+def _listed(call: Call) -> Inner:
+    """It takes a list. What has the straight way knows a shorter one from some call on."""
+    if isinstance(call, StraightCall):
+        return lambda given: call.boxed(given)
+    return lambda given: call(*given)
 
 
 def _is_on(capture: FxCapture, device_type: str) -> bool:
@@ -98,9 +106,10 @@ def _training(
     state = frozenset(examples[at].data_ptr() for at in capture.static_inputs)
     sides = Sides(recorder, options, state, is_dynamic(capture))
     if inner.name == "inductor":
-        compiler = torch_private.inductor_around(inner.compiler, sides.around)
+        around = torch_replay.inductor_around(inner.compiler, sides.around)
+        compiler = torch_inductor.with_known_installation(around)
     elif inner.name in ("eager", "aot_eager"):
-        compiler = torch_private.aot_around(sides.around)
+        compiler = torch_replay.aot_around(sides.around)
     else:
         return Refused(compile_inner(capture, inner), f"{inner.name} has no hook for training")
     call = compile_inner(capture, replace(inner, compiler=compiler, plain=False))

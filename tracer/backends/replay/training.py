@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ... import torch_private
+from ... import torch_replay
 from .options import ReplayOptions
 from .recorder import Recorder
 from .recording import Plan
@@ -43,7 +43,7 @@ class Sides:
         plan = Plan(
             mutated=frozenset(written_inputs(graph)),
             constants=tuple(constants_of(graph)),
-            saved_from=None if backward else torch_private.saved_from(),
+            saved_from=None if backward else torch_replay.saved_from(),
             static_outputs=self._options.static_outputs,
         )
         site = Site(
@@ -60,7 +60,7 @@ class Sides:
             inputs.clear()
             return site(*given)
 
-        return torch_private.boxed_call(boxed)
+        return torch_replay.boxed_call(boxed)
 
     def notes(self) -> list[str]:
         """Lines for `explain`."""
@@ -72,7 +72,7 @@ class Sides:
 
 def _listed(compiled: Callable[..., Any]) -> Callable[[list[Any]], Sequence[Any]]:
     """A callable of one list, whatever the compiler gave."""
-    if torch_private.is_boxed(compiled):
+    if torch_replay.is_boxed(compiled):
         return compiled
     return lambda inputs: compiled(*inputs)
 
@@ -89,7 +89,7 @@ def written_inputs(graph: torch.fx.GraphModule) -> Iterator[int]:
     """Indices of the placeholders that operators of the graph write, themselves or through a view."""
     position = {node: at for at, node in enumerate(node for node in graph.graph.nodes if node.op == "placeholder")}
     for node in graph.graph.nodes:
-        for argument in torch_private.written_arguments(node):
+        for argument in torch_replay.written_arguments(node):
             while argument not in position and argument.args and isinstance(argument.args[0], torch.fx.Node):
                 argument = argument.args[0]
             if argument in position:
@@ -98,6 +98,6 @@ def written_inputs(graph: torch.fx.GraphModule) -> Iterator[int]:
 
 def _why_not(graph: torch.fx.GraphModule) -> str | None:
     for node in graph.graph.nodes:
-        if torch_private.is_higher_order(node.target):
+        if torch_replay.is_higher_order(node.target):
             return f"{node.target} takes functions"
     return None
