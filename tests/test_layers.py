@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "rewriter",
     "tracer.breaks",
-    "tracer.errors tracer.config tracer.log tracer.torch_private tracer.torch_symbols tracer.torch_inductor"
+    "tracer.errors tracer.listener tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
+    " tracer.torch_inductor"
     " tracer.originals tracer.signals tracer.numpy_names",
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
     " tracer.dict_events tracer.watching",
@@ -35,10 +36,13 @@ LAYERS = [
     "tracer.text_names tracer.emit tracer.backends",
     "tracer.cache tracer.translate",
     "tracer.events",
+    "tracer.discovery",
     "tracer.report",
     "tracer.api",
+    "tracer.steps_page",
     "tracer",
     "tracer.breaks_page",
+    "tracer.command_line",
     "tracer.__main__",
 ]
 REWRITER_MAY_IMPORT = {"bytecode", "rewriter", *sys.stdlib_module_names}

@@ -4,23 +4,30 @@ from .api import (
     compile,
     counters,
     disable,
+    discovered,
     explain,
     explain_recompiles,
     install,
     installed,
     is_compiling,
+    listen,
     mark_dynamic,
     mark_static,
     maybe_mark_dynamic,
+    on_capture,
     original,
     reset,
+    set_logs,
     set_stance,
     uninstall,
 )
 from .errors import GraphBreak, RecompileError, RecompileLimit, TorchgraftError
+from .listener import Listener
+from .steps_page import visualize
 
 __all__ = [
-    "GraphBreak", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable", "explain",
-    "explain_recompiles", "install", "installed", "is_compiling", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "GraphBreak", "Listener", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
+    "discovered", "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset", "set_logs", "set_stance", "uninstall",
+    "visualize",
 ]  # fmt: skip

@@ -30,7 +30,8 @@ class Refusal:
 
     guard: the first that failed; None where it can't be said, since all hold by now.  seen: what it found, in words.
     changes: of a tensor or the global state, what is otherwise: its name, what it was, what it is.
-    held, of: how many guards held, of how many.  failed: those that do not hold, without those that were not asked.
+    held, of: how many guards held, of how many.  failed: those that do not hold.  unasked: those that were not asked,
+    since they rest on one that does not hold.
     """
 
     guard: Guard | None
@@ -39,6 +40,7 @@ class Refusal:
     of: int
     changes: tuple[tuple[str, Any, Any], ...] = ()
     failed: tuple[Guard, ...] = ()
+    unasked: tuple[Guard, ...] = ()
 
     @property
     def old(self) -> str:
@@ -97,19 +99,26 @@ class _Piece:
 
 
 def examine(
-    guards: Sequence[Guard], conditions: Conditions, arguments: Mapping[str, Any], namespace: Mapping[str, Any]
+    guards: Sequence[Guard],
+    conditions: Conditions,
+    arguments: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    where: str = "",
 ) -> Refusal:
-    """Ask all guards of a region about a slot's arguments and globals. Never raises."""
+    """Ask all guards of a region about a slot's arguments and globals. Never raises. `where`: for the log."""
     found = _Examination({**namespace, **arguments, **conditions.constants})
     try:
         for piece in conditions.pieces:
             found.ask_all(piece)
         changes = found.changes()
     except Exception:
-        log.guards.debug("could not say which guard failed", exc_info=True)
+        log.guards.debug("%s: could not say which guard failed", where, exc_info=True)
         changes = ()
     guard, seen = found.first or (None, "")
-    return Refusal(guard, seen, len(guards) - len(found.not_held), len(guards), changes, tuple(found.failed))
+    failed = tuple(found.failed)
+    unasked_ids = found.not_held - set(map(id, failed))
+    unasked = tuple(guard for guard in guards if id(guard) in unasked_ids)
+    return Refusal(guard, seen, len(guards) - len(found.not_held), len(guards), changes, failed, unasked)
 
 
 class _Examination:

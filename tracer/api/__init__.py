@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from .. import backends, config, log
 from ..config import DEFAULT_SMALL_REGION, DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
+from ..discovery import Discovered, Filter, Target
 from ..errors import GraphBreak
+from ..listener import Listener
+from ..log import set_logs
 from ..originals import original_code, plain_copy
-from ..report import RecompileReport, Report, plain_report, recompiles_of, report_on
+from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
+from ..translate.decisions import Callback
 from .disabling import Disabled, disabled
+from .hooks import Hook, calling, listening
 from .marks import mark_dynamic, mark_static, maybe_mark_dynamic
 from .models import copy_module
 from .runtime import Runtime
 from .stances import StanceChange
 
 __all__ = [
-    "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling",
-    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "original", "reset", "set_stance", "uninstall",
+    "compile", "counters", "disable", "discovered", "explain", "explain_recompiles", "install", "installed",
+    "is_compiling", "listen", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset",
+    "set_logs", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -41,6 +48,8 @@ def install(
     capture_scalar_outputs: bool = False,
     capture_dynamic_output_shape_ops: bool = False,
     small_region: int = DEFAULT_SMALL_REGION,
+    discover: Iterable[Target] | Target = (),
+    discover_filter: Filter | None = None,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
@@ -58,7 +67,13 @@ def install(
     small_region: with Inductor, a region of at most so many operators is tried once it is warm: some calls run it, some
     the original bytecode, and where that is faster it stays (`explain` has the figures). 0: nothing is tried, so that
     time decides of nothing.
-    A second `install` only changes these settings, for later compiles.
+    discover: names of modules (each with all below it; "*": all that use torch), modules, classes, functions, models.
+    Their functions, also those of modules that are imported later, are opted in when they start with tensors in hand
+    (tensors, or modules and containers that hold some), the outermost first; `discovered()` tells which. Functions are
+    watched by local events, which are turned off once it is decided, so that everything else costs nothing; on Python
+    3.11 it takes sys.settrace, which slows all calls of Python functions down until nothing new has come for a while.
+    discover_filter: `filter(function) -> bool` is asked before a function is opted in.
+    A second `install` changes these settings, for later compiles, and adds to what is discovered.
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
     settings = Settings(
@@ -68,6 +83,8 @@ def install(
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
     log.set_logs_from_environment()
+    if discover:
+        runtime.discover(discover, discover_filter)
     runtime.install(settings)
 
 
@@ -82,6 +99,11 @@ def uninstall() -> None:
 def installed() -> bool:
     """Is it on?"""
     return runtime.on
+
+
+def discovered() -> Discovered:
+    """What `install(discover=...)` watches, which functions were opted in, and which were not and why."""
+    return runtime.discovered()
 
 
 def compile(
@@ -230,26 +252,37 @@ def explain(fn: Any) -> Callable[..., Report]:
     """`explain(fn)(*args)` calls fn and gives a report: for each entry what runs, its guards, graph, breaks and times.
 
     A compiled function or model is explained as it is; of another one a compiled copy is made. The call is a real one;
-    what it raises is in the report (`exception`). `print(report)` shows all, `report.summary()` a few lines.
+    what it raises is in the report (`exception`). `print(report)` shows all, in a terminal with colours,
+    `report.summary()` a few lines; notebooks show it as HTML, `report.to_html(path)` writes that as a page, and
+    `report.to_dict()` is what JSON takes.
     """
     target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
     def call(*args: Any, **kwargs: Any) -> Report:
         if config.switched_off():
-            return plain_report(target, target(*args, **kwargs), "TORCHGRAFT=0 in the environment: nothing is compiled")
+            result = target(*args, **kwargs)
+            return plain_report(target, result, "TORCHGRAFT=0 in the environment: nothing is compiled")
         if not runtime.on:
             raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
         result, raised = None, None
+        state = runtime.state_of(target)
+        before, began = 0.0 if state is None else compile_seconds(state), time.perf_counter()
         try:
             result = target(*args, **kwargs)
         except GraphBreak:
             raise
         except Exception as error:
             raised = error
+        seconds = time.perf_counter() - began
         state = runtime.state_of(target)
         if state is None:
             raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        return report_on(state, result, runtime.registry, exception=raised)
+        compiling = max(0.0, compile_seconds(state) - before)  # regions may also have gone
+        stance = runtime.translator.stance
+        return report_on(
+            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling,
+            note="" if stance.compiles else f"the stance {stance.name!r} holds",
+        )  # fmt: skip
 
     return call
 
@@ -285,6 +318,28 @@ def set_stance(
     return StanceChange(chosen, runtime.set_stance)
 
 
+def listen(listener: Listener) -> Hook:
+    """Tell a `tracer.Listener` what captures do while they do it: instructions, stack, locals, guards, nodes, breaks.
+
+    From the next capture on, of all threads, until `remove()` of what this gives, or to the end of a `with` block. Such
+    a capture takes several times as long; what is compiled is the same. While nobody listens it costs nothing.
+    """
+    return listening(runtime.translator.maker.listeners, listener)
+
+
+def on_capture(callback: Callback) -> Hook:
+    """Have `callback(frame, ctx)` called whenever no region fits: at a capture, a recompile, or a call that runs plain.
+
+    frame: the live frame of the function, before anything of it has run beyond this entry.  ctx: a `Decision`, what
+    was decided and why; `ctx.decision` is "capture", "recompile" or "skip". A hit is not told. Nor are calls that were
+    decided earlier: those of an entry at its limit (`explain` counts them), or where nothing more is compiled.
+
+    What the callback raises is logged, and the program goes on. Functions that it calls are compiled as ever, but it is
+    not told of that. Keep neither frame nor `ctx.locals`: they hold what the program uses. `remove()` ends it.
+    """
+    return calling(runtime.translator.decisions.callbacks, callback)
+
+
 def is_grafted(fn: types.FunctionType) -> bool:
     """Does this function object have grafted code right now?"""
     return original_code(fn.__code__) is not fn.__code__
@@ -292,7 +347,7 @@ def is_grafted(fn: types.FunctionType) -> bool:
 
 #: Nobody captures these.
 for _function in (
-    install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
-    mark_dynamic, mark_static, maybe_mark_dynamic,
+    install, uninstall, installed, discovered, compile, original, disable, reset, counters, explain,
+    explain_recompiles, set_logs, set_stance, mark_dynamic, mark_static, maybe_mark_dynamic, listen, on_capture,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

@@ -95,5 +95,5 @@ def _default_name() -> str:
     missing = missing_for_inductor()
     if missing is None:
         return "inductor"
-    log.backend.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
+    log.root.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
     return "aot_eager"

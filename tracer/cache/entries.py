@@ -56,6 +56,15 @@ def go_on(*arguments: Any) -> None:
     """The answer of a slot that has nothing to offer: the original bytecode goes on."""
 
 
+def counting(calls: list[int]) -> Callable[..., None]:
+    """The same, where the calls are counted that no region fits and that get none."""
+
+    def go_on(*arguments: Any) -> None:
+        calls[0] += 1
+
+    return go_on
+
+
 @dataclass(eq=False)
 class Region:
     """One compiled region: what its text is written from, and where its time went.
@@ -103,6 +112,7 @@ class EntryState:
     changed: texts of the sources of numbers that a guard found changed.
     barren: how often a capture found nothing worth a region here.  dead: it was often enough, or something failed.
     passed_by: where those captures did not get, since branches were taken the other way.
+    plain: how many calls no region fitted, in a list that the slot's last line counts in, once it gets no more.
     made: how many regions it ever got.  limit_told: it has all that it may have.
     figures: of each trial that a region lost.
     muted: the codes of its slots, in their stead, while all of them are silent (`mute`).
@@ -116,7 +126,8 @@ class EntryState:
         self.layout: EntryLayout = entry_layout(decoded, index)
         self.exits: frozenset[int] = returns(decoded, index)
         self.direct = is_direct(decoded, index, self.exits)
-        self.line = decoded.instructions[index].positions[0] or state.line
+        line = None if state.stands_for_another else decoded.instructions[index].positions[0]
+        self.line = line or state.line
         self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
         self._silent: CodeType = self.slot.__code__
         self._wide: weakref.ref[FunctionType] | None = None
@@ -134,6 +145,7 @@ class EntryState:
         self.figures: list[str] = []
         #: told of each call of its slot, while one of its regions is on trial
         self.enters: Callable[[], None] | None = None
+        self.plain = [0]
         #: by backend that was forced upon everything: what was there under another
         self._aside: dict[Hashable, tuple[list[Region], bool, bool, int]] = {}
         self._muted: weakref.WeakKeyDictionary[FunctionType, CodeType] | None = None

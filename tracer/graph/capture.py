@@ -98,6 +98,8 @@ class Request:
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
     capture_scalars: bool = False
     capture_sizes: bool = False
+    #: makes the attempts of a capture that is listened to; None: nobody listens
+    attempt: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

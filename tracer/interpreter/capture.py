@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -79,8 +79,9 @@ def _capture(request: Request, state: GlobalState) -> Capture:
     real_loops: set[int] = set()
     expected: list[torch.Tensor] = []
     counters: set[str] = set()
+    begin: Callable[..., Attempt] = request.attempt or Attempt
     for _ in range(MAX_ATTEMPTS):
-        attempt = Attempt(request, breaks, real_loops, state, counters)
+        attempt = begin(request, breaks, real_loops, state, counters)
         try:
             for tensor in expected:
                 attempt.ctx.graph.expect_input(tensor)
@@ -93,7 +94,7 @@ def _capture(request: Request, state: GlobalState) -> Capture:
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
-            attempt.ctx.keep_static(error.tensor)
+            attempt.ctx.keep_static(error.tensors)
         except CaptureAnew:
             continue
         except RunLoop as run_loop:
@@ -127,6 +128,8 @@ class Mark:
 class Attempt:
     """One try at a capture."""
 
+    frame_class: ClassVar[type[Frame]] = Frame
+
     def __init__(
         self,
         request: Request,
@@ -140,6 +143,7 @@ class Attempt:
         self.state = state
         self.breaks = breaks
         self.ctx = Context(request, inlining.call, inlining.resume, counters)
+        self.ctx.new_frame = self.frame_class
         self.frame = self._root_frame()
         self.decoded = request.decoded
         self.landable = landable(self.decoded)
@@ -153,7 +157,7 @@ class Attempt:
     def _root_frame(self) -> Frame:
         """The user's frame as the entry found it: locals, cells and stack are what the slot was given."""
         request, layout, ctx = self.request, self.request.layout, self.ctx
-        frame = Frame(ctx, request.decoded.code, ctx.namespace(request.globals))
+        frame = self.frame_class(ctx, request.decoded.code, ctx.namespace(request.globals))
         given = iter(zip(layout.parameters, request.arguments, strict=True))
         certain = certain_types(request.decoded)
         for name in layout.locals:

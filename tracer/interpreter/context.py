@@ -6,7 +6,7 @@ Values and opcode handlers reach everything above them through this object. Noth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -71,9 +71,17 @@ class HeldConstants:
             held = self._held[id(obj)] = Held(name, obj)
         return held
 
+    def all(self) -> list[Held]:
+        return list(self._held.values())
+
 
 class Context:
-    """The state of one capture."""
+    """The state of one capture.
+
+    new_frame: the class of its frames.
+    """
+
+    new_frame: type[Frame]
 
     def __init__(
         self,
@@ -83,6 +91,8 @@ class Context:
         counters: set[str] | None = None,
     ) -> None:
         self.request = request
+        #: what is told of this capture, if anybody listens; only what tells asks for it (listening.py)
+        self.telling: Any = None
         #: texts of the sources of numbers that the program sets anew from what they were (`self.step += 1`)
         self.counters: set[str] = set() if counters is None else counters
         self._counters_before = frozenset(self.counters)
@@ -166,6 +176,10 @@ class Context:
     def known_values(self) -> list[Value]:
         return [value for _, value in self._known.values()]
 
+    def held_constants(self) -> list[Held]:
+        """Those that were asked for until now, in order."""
+        return self._constants.all()
+
     def hold(self, obj: object, hint: str = "") -> Held:
         """A constant of the region. The name is made from the hint or the object's own name."""
         return self._constants.hold(obj, hint)
@@ -207,7 +221,7 @@ class Context:
         history.saw(text, tensor)
         if isinstance(tensor, torch.nn.Parameter) or text in history.static:
             return None
-        if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
+        if tensor.is_conj() or tensor.is_neg():
             return None
         marks, dynamic = Marks.of(tensor), self.request.dynamic
         dims = frozenset(range(tensor.dim())) if dynamic else history.changed(text, tensor.dim())
@@ -219,12 +233,13 @@ class Context:
             return None
         return self.graph.shapes.layout(tensor, source, dims, history, self.here(), marks)
 
-    def keep_static(self, tensor: torch.Tensor) -> None:
-        """This tensor's sizes cannot be symbols after all: the next capture knows."""
-        source = self.graph.shapes.inputs.get(id(tensor))
-        if source is None:
-            raise InternalError("the sizes of this tensor are no symbols")
-        self.request.history.static.add(str(source))
+    def keep_static(self, tensors: Iterable[torch.Tensor]) -> None:
+        """The sizes of these tensors cannot be symbols after all: the next capture knows."""
+        for tensor in tensors:
+            source = self.graph.shapes.inputs.get(id(tensor))
+            if source is None:
+                raise InternalError("the sizes of this tensor are no symbols")
+            self.request.history.static.add(str(source))
 
     def number_symbol(self, value: float, source: Source) -> Any:
         """The symbol of a number from outside, which becomes an input of the graph."""

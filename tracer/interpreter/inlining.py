@@ -12,10 +12,10 @@ from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
 from ..values.generators import AsyncGeneratorValue, CoroutineValue, GeneratorValue
 from ..values.private import is_left_alone, is_not_read
-from .frame import Frame
 
 if TYPE_CHECKING:
     from .context import Context
+    from .frame import Frame
 
 
 
@@ -28,7 +28,7 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
         raise GraphBreak("library function is called", function.qualname)
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise GraphBreak("coroutine is suspended or called", function.qualname)
-    frame = Frame(ctx, code, ctx.namespace(function.globals))
+    frame = ctx.new_frame(ctx, code, ctx.namespace(function.globals))
     frame.function = function
     frame.locals = bind_arguments(ctx, function, args, kwargs)
     frame.cells = dict(zip(code.co_freevars, function.closure, strict=True))

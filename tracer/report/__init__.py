@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .explain import BreakReport, EntryReport, RegionReport, Report, plain_report, report_on
+from .data import BreakReport, CodeLine, EntryReport, NodeRow, RegionReport, Report
+from .explain import compile_seconds, plain_report, report_on, source_of
 from .recompiles import RecompileReport, recompiles_of
+from .summary import BreakSummary, FunctionSummary, Summary, summarize
 
 __all__ = [
-    "BreakReport", "EntryReport", "RecompileReport", "RegionReport", "Report", "plain_report", "recompiles_of",
-    "report_on",
+    "BreakReport", "BreakSummary", "CodeLine", "EntryReport", "FunctionSummary", "NodeRow", "RecompileReport",
+    "RegionReport", "Report", "Summary", "compile_seconds", "plain_report", "recompiles_of", "report_on", "source_of",
+    "summarize",
 ]  # fmt: skip

@@ -2,135 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+import re
+from types import CodeType
 from typing import Any
 
-from ..cache import BreakRecord, CodeState, EntryState, Region, Registry
-from ..errors import UserLine
+import torch
+import torch.fx
 
+from ..cache import CodeState, EntryState, Region, Registry
+from ..interpreter.showing import argument_text, node_added
+from .data import BreakReport, CodeLine, EntryReport, NodeRow, RegionReport, Report
+from .recompiles import recompiles_of
+from .words import counted
 
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-@dataclass(frozen=True)
-class RegionReport:
-    """One region. `guards`: each condition in words, with the user's line that needs it."""
-
-    guards: tuple[tuple[str, UserLine | None], ...]
-    graph: str
-    operators: int
-    effects: tuple[str, ...]
-    ends: str
-    backend: str
-    hits: int
-    capture_seconds: float
-    backend_seconds: float
-    trial: str = ""
-
-    def __str__(self) -> str:
-        lines = [f"    region ({_counted(self.hits, 'hit')}): {_counted(self.operators, 'operator')}, "
-                 f"backend {self.backend or 'none'}, captured in {1e3 * self.capture_seconds:.1f} ms, "
-                 f"compiled in {1e3 * self.backend_seconds:.1f} ms"]
-        lines += [f"      {self.trial}"] if self.trial else []
-        lines += [f"      guard {text}" + ("" if line is None else f"   [{line}]") for text, line in self.guards]
-        lines += [f"      effect {text}" for text in self.effects]
-        lines.append(f"      ends {self.ends}")
-        if self.graph:
-            lines += ["      graph", *(f"        {line}" for line in self.graph.strip().splitlines())]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class EntryReport:
-    """One entry: the text behind it is what runs there."""
-
-    index: int
-    line: int
-    text: str
-    state: str
-    regions: tuple[RegionReport, ...]
-
-    def __str__(self) -> str:
-        lines = [f"  entry {self.index}, line {self.line}: {self.state}"]
-        if self.regions:
-            lines += [f"      {line}" for line in self.text.splitlines()]
-        return "\n".join([*lines, *map(str, self.regions)])
-
-
-@dataclass(frozen=True)
-class BreakReport:
-    """A graph break: why, where, what to do, and how often a capture met it."""
-
-    title: str
-    details: str
-    hint: str
-    stack: tuple[UserLine, ...]
-    count: int
-
-    @classmethod
-    def of(cls, record: BreakRecord) -> BreakReport:
-        return cls(record.title, record.details, record.hint, record.stack, record.count)
-
-    def __str__(self) -> str:
-        text = f"  break: {self.title}" + (f": {self.details}" if self.details else "")
-        lines = [f"{text} (met {_counted(self.count, 'time')})", *([f"    hint: {self.hint}"] if self.hint else [])]
-        return "\n".join([*lines, *(f"    at {line}" for line in reversed(self.stack))])
-
-
-@dataclass(frozen=True)
-class Report:
-    """What is compiled of one function. `result` is what the explained call gave, `exception` what it raised instead.
-
-    `regions`, `entries`, `breaks` and `callees` (private copies of callees that broke) hold what is printed.
-    """
-
-    function: str
-    filename: str
-    line: int
-    result: Any
-    entries: tuple[EntryReport, ...]
-    breaks: tuple[BreakReport, ...]
-    errors: tuple[str, ...]
-    callees: tuple[Report, ...]  # private copies of callees that broke
-    exception: BaseException | None = None
-    note: str = ""
-
-    @property
-    def regions(self) -> tuple[RegionReport, ...]:
-        return tuple(region for entry in self.entries for region in entry.regions)
-
-    def summary(self) -> str:
-        """A line for each function, the breaks by title, and what the call raised."""
-        lines = [self._head(), *self._ending()]
-        seen: dict[str, UserLine | None] = {}
-        for report in (self, *self.callees):
-            for met in report.breaks:
-                where = met.stack[-1] if met.stack else None
-                seen.setdefault(met.title + (f": {met.details}" if met.details else ""), where)
-        lines += [f"  break: {what}" + ("" if line is None else f"   [{line}]") for what, line in seen.items()]
-        lines += [f"  private copy of {callee._head()}" for callee in self.callees]
-        return "\n".join(lines)
-
-    def _head(self) -> str:
-        operators = sum(region.operators for region in self.regions)
-        return (f"{self.function} ({self.filename}:{self.line}): {_counted(len(self.regions), 'region')}, "
-                f"{_counted(operators, 'operator')}, {_counted(len(self.breaks), 'break')}")
-
-    def _ending(self) -> list[str]:
-        if self.exception is None:
-            return []
-        return [f"  the call raised {type(self.exception).__name__}: {self.exception}"]
-
-    def __str__(self) -> str:
-        lines = [self._head(), *([f"  {self.note}"] if self.note else []), *self._ending()]
-        lines += map(str, self.entries)
-        lines += map(str, self.breaks)
-        lines += [f"  error: {text}" for text in self.errors]
-        for callee in self.callees:
-            first, *others = str(callee).splitlines()
-            lines += [f"  private copy of {first}", *(f"    {line}" for line in others)]
-        return "\n".join(lines)
+#: where a region's part of a slot's text begins
+_REGION = re.compile(r"^    # region (\d+):", re.MULTILINE)
 
 
 def report_on(
@@ -140,43 +27,71 @@ def report_on(
     *,
     callees: bool = True,
     exception: BaseException | None = None,
+    call_seconds: float | None = None,
+    compile_seconds: float = 0.0,
+    note: str = "",
 ) -> Report:
     """What is there now. The private copies of one compile are listed with its root, once each."""
-    entries = [] if state.cold else [_entry(entry) for _, entry in sorted(state.entries.items())]
+    entries = [] if state.cold else [_entry(state, entry) for _, entry in sorted(state.entries.items())]
     breaks = [BreakReport.of(record) for record in state.breaks.values()]
     copies = state.family.live() if callees else ()
-    note = ""
     if state.cold:
-        note = f"not called often enough yet to be compiled ({_counted(state.called, 'call')} so far)"
+        note = f"not called often enough yet to be compiled ({counted(state.called, 'call')} so far)"
     inner = [report_on(copy, None, registry, callees=False) for copy in copies if copy is not state]
     return Report(
         state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors),
-        tuple(inner), exception, note,
+        tuple(inner), exception, note, _bytecode(state), recompiles_of(state, callees=False), call_seconds,
+        compile_seconds, source_of(state.original),
     )  # fmt: skip
 
 
-def plain_report(fn: Any, result: Any, why: str) -> Report:
+def plain_report(fn: Any, result: Any, why: str, call_seconds: float | None = None) -> Report:
     """Of a function that ran plain."""
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
     name, (filename, line) = getattr(fn, "__qualname__", type(fn).__qualname__), ("", 0)
     if code is not None:
         filename, line = code.co_filename, code.co_firstlineno
-    return Report(name, filename, line, result, (), (), (why,), ())
+    return Report(name, filename, line, result, (), (), (why,), (), call_seconds=call_seconds)
 
 
-def _entry(entry: EntryState) -> EntryReport:
+def compile_seconds(state: CodeState) -> float:
+    """What captures and backends took for all regions that are there, those of private copies among them."""
+    states = {id(each): each for each in (state, *state.family.live())}
+    regions = [region for each in states.values() for region in each.regions]
+    return sum(region.capture_seconds + region.backend_seconds for region in regions)
+
+
+def source_of(code: CodeType) -> str:
+    """The text of a function; "" where it is not to be had."""
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError, IndexError, SyntaxError):
+        return ""
+
+
+def _entry(state: CodeState, entry: EntryState) -> EntryReport:
     if entry.limit_told:
         what = "at its limit of regions"
     elif entry.dead:
         what = entry.figures[-1] if entry.figures else "nothing more is compiled here"
     elif entry.regions:
-        what = _counted(len(entry.regions), "region")
+        what = counted(len(entry.regions), "region")
     else:
-        what = f"reached {_counted(entry.reached, 'time')}, nothing compiled yet"
-    return EntryReport(entry.index, entry.line, entry.text, what, tuple(map(_region, entry.regions)))
+        what = f"reached {counted(entry.reached, 'time')}, nothing compiled yet"
+    parts = _parts(entry.text)
+    regions = tuple(_region(region, parts.get(region.compiled.number, "")) for region in entry.regions)
+    offset = state.decoded.instructions[entry.index].offset
+    return EntryReport(entry.index, entry.line, entry.text, what, regions, offset, entry.reached, entry.plain[0])
 
 
-def _region(region: Region) -> RegionReport:
+def _parts(text: str) -> dict[int, str]:
+    """By a region's number, its part of a slot's text."""
+    starts = list(_REGION.finditer(text))
+    ends = [*(match.start() for match in starts[1:]), text.rfind("    return k_miss(")]
+    return {int(match[1]): text[match.start() : end] for match, end in zip(starts, ends, strict=False)}
+
+
+def _region(region: Region, text: str) -> RegionReport:
     captured = region.capture
     ends = f"at instruction {captured.exit.landing}"
     if captured.graph_break is not None:
@@ -193,4 +108,27 @@ def _region(region: Region) -> RegionReport:
         capture_seconds=region.capture_seconds,
         backend_seconds=region.backend_seconds,
         trial=region.figures,
+        number=region.compiled.number,
+        text=text,
+        table=() if graph is None else tuple(map(_row, graph.graph.nodes)),
     )
+
+
+def _row(node: torch.fx.Node) -> NodeRow:
+    found = node_added(node)
+    return NodeRow(found.op, found.name, found.target, found.inputs, found.text, found.shape, found.dtype)
+
+
+def _bytecode(state: CodeState) -> tuple[CodeLine, ...]:
+    """The function's own code in canonical instructions, which is how texts of regions count."""
+    decoded = state.decoded
+    entries = {index for index, entry in state.entries.items() if entry.regions}
+    landings = {region.capture.exit.landing for region in state.regions}
+    breaks = {r.capture.exit.landing for r in state.regions if r.capture.graph_break is not None}
+    places = {"entry": entries, "landing": landings, "break": breaks}
+    lines = []
+    for each in decoded.instructions:
+        marks = [name for name, found in places.items() if each.index in found]
+        text = argument_text(each)
+        lines.append(CodeLine(each.index, each.offset, each.positions[0], each.opname, text, tuple(marks)))
+    return tuple(lines)

@@ -30,6 +30,14 @@ class RecompileReport:
         return tuple(record for record in self.recompiles if record.outcome != "compiled")
 
     def __str__(self) -> str:
+        lines = self.lines()
+        for callee in self.callees:
+            first, *rest = str(callee).splitlines()
+            lines += [f"  private copy of {first}", *(f"    {line}" for line in rest)]
+        return "\n".join(lines)
+
+    def lines(self) -> list[str]:
+        """Its own, without those of callees."""
         compiled, others = len(self.compiled), sum(record.count for record in self.not_compiled)
         lines = [
             f"{self.function} ({self.filename}:{self.line}): {compiled} recompile{'' if compiled == 1 else 's'}"
@@ -37,10 +45,7 @@ class RecompileReport:
         ]
         for record in self.recompiles:
             lines += _lines(record)
-        for callee in self.callees:
-            first, *rest = str(callee).splitlines()
-            lines += [f"  private copy of {first}", *(f"    {line}" for line in rest)]
-        return "\n".join(lines)
+        return lines
 
 
 def _lines(record: Recompile) -> list[str]:

@@ -51,12 +51,12 @@ class Failures:
             raise error
         if state is None or region is None:
             return
-        log.backend.debug("%s entry %d: the graph raised %s: %s", state.name, entry.index, type(error).__name__, error)
+        log.backend.debug("%s: the graph raised %s: %s", state.place(entry.line), type(error).__name__, error)
         region.failures += 1
         if region.failures >= MAX_FAILURES and self.lock.take():
             log.backend.warning(
-                "%s (%s:%s): a compiled graph raised %d times and is dropped; this part runs plain. Last: %s: %s",
-                state.name, state.filename, state.line, region.failures, type(error).__name__, error,
+                "%s: a compiled graph raised %d times and is dropped; this part runs plain. Last: %s: %s",
+                state.place(entry.line), region.failures, type(error).__name__, error,
             )  # fmt: skip
             try:
                 entry.regions.remove(region)
@@ -78,7 +78,7 @@ class Failures:
         self.counters.add("guard_errors")
         state = entry.state
         if state is not None:
-            log.guards.debug("%s entry %d: a guard raised", state.name, entry.index, exc_info=error)
+            log.guards.debug("%s: a guard raised", state.place(entry.line), exc_info=error)
         if config.strict():
             raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
 
@@ -129,11 +129,8 @@ class Failures:
         if config.strict() or (state.options.fullgraph and isinstance(error, BackendFailed)):
             raise error
         if not state.errors:
-            log.errors.warning(
-                "%s (%s:%s) runs plain in part: %s: %s",
-                state.name, state.filename, state.line, type(error).__name__, error,
-            )  # fmt: skip
-        log.errors.debug("%s", state.name, exc_info=error)
+            log.errors.warning("%s runs plain in part: %s: %s", state.place(), type(error).__name__, error)
+        log.errors.debug("%s runs plain in part", state.place(None if entry is None else entry.line), exc_info=error)
         state.errors.append(f"{type(error).__name__}: {error}")
         if entry is not None:
             entry.dead = True

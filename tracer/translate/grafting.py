@@ -13,7 +13,7 @@ from rewriter.layouts import wide_locals
 from rewriter.text import compile_slot
 
 from .. import emit
-from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, go_on
+from ..cache import CodeState, EntryState, Helper, Region, Scouting, Serve, counting, go_on
 from ..originals import original_code
 from .lock import CompileLock
 from .places import first_among, first_enterable, running_places
@@ -23,6 +23,8 @@ SCOUTING_CALLS = 10
 
 #: Tells a watcher of the starts of a code object.
 Watch = Callable[[CodeType, Callable[[CodeType, FrameType], bool]], None]
+#: An entry, one of its slots and the code written for it, to the code that the slot gets.
+Dress = Callable[[EntryState, FunctionType, CodeType], CodeType]
 
 
 class Grafter:
@@ -44,6 +46,8 @@ class Grafter:
         self._on_start = on_start
         self._lock = lock
         self.watch: Watch | None = None
+        #: puts other code around that of a slot, for as long as somebody watches its calls (visiting.py)
+        self.dress: Dress | None = None
 
     def write(self, state: CodeState, entry: EntryState) -> None:
         """The text of its slots anew: all regions, those that nobody has run yet and those that were hit most first."""
@@ -64,11 +68,13 @@ class Grafter:
         regions = [r for r in entry.regions if entry.can_run_in(slot, r.capture.exit)]
         final = entry.is_final or len(regions) < len(entry.regions)
         helpers: dict[str, Callable[..., Any]] = {
-            "k_miss": go_on if final else Helper(entry, slot, self._miss),
+            "k_miss": Helper(entry, slot, self._miss),
             "k_failed": Helper(entry, slot, self._failed),
             "k_raised": Helper(entry, slot, self._raised),
             "k_trial": Helper(entry, slot, self._trial),
         }
+        if final:
+            helpers["k_miss"] = counting(entry.plain) if entry.is_final else go_on
         if slot is entry.wide() and entry.index == state.first and state.is_scouting:
             helpers["k_begins"] = Helper(entry, slot, self._begins)
             how["first"] = "k_begins"
@@ -77,7 +83,8 @@ class Grafter:
             how["first"] = "k_enters"
         compiled = [region.compiled for region in regions]
         written = emit.write_slot(state.name, entry.layout, compiled, helpers, original_code=original_code, **how)
-        entry.put(slot, compile_slot(written.text, written.constants, name=state.name, line=entry.line))
+        code = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
+        entry.put(slot, code if self.dress is None else self.dress(entry, slot, code))
         return written.text
 
     # grafts -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from ..config import Settings, Stance
 from ..errors import BackendFailed, GraphBreak, OperatorFailed, forget_frames
 from ..graph.capture import Callee, Capture, ClosureCallee, Request
 from ..graph.fx_capture import FxCapture
+from ..interpreter.listening import Listening
+from ..listener import Listener
 from ..originals import original_code, plain_copy
 from .closures import PrivateClosures
 from .places import changing_parameters, code_of
@@ -36,6 +38,8 @@ class Maker:
         self.settings = Settings()
         self.stance = Stance()
         self.capturing_thread: int | None = None
+        #: who is told what captures do, from the next capture on
+        self.listeners: list[Listener] = []
         self._capture = capture
         self._adopt_copy = adopt_copy
 
@@ -55,6 +59,7 @@ class Maker:
             capture_sizes=self.settings.capture_dynamic_output_shape_ops,
             float_symbols=self._dynamic(state) is None and self._takes_floats(state),
             unroll_limit=self.settings.unroll_limit,
+            attempt=Listening(self.listeners) if self.listeners else None,
         )
         began = time.perf_counter()
         self.capturing_thread = threading.get_ident()
@@ -103,6 +108,8 @@ class Maker:
         elif captured.graph is not None and self._is_small(captured.graph, self._backend(state)):
             compiled.reports = emit.SMALL_TRIALS
         emit.write_region(compiled, entry.layout.parameters, original_code=original_code)
+        if compiled.watch is not None:
+            compiled.watch.owner = state.family.model
         return Region(compiled, backend, seconds, time.perf_counter() - began, callees=tuple(callees))
 
     def _is_small(self, graph: FxCapture, backend: backends.Backend) -> bool:
@@ -168,7 +175,7 @@ def _say_overruled(state: CodeState, found: list[str]) -> None:
     if found and state.options.fullgraph:
         raise GraphBreak("size that is marked dynamic is one number", "; ".join(found))
     for text in found:
-        log.recompiles.warning("%s: marked dynamic, but %s", state.name, text)
+        log.recompiles.warning("%s: marked dynamic, but %s", state.place(), text)
 
 
 def _empty_cells(code: CodeType) -> tuple[CellType, ...]:

@@ -13,16 +13,17 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from .. import log
-from ..cache import BreakRecord, CodeState, Counters, EntryState, Recompile, Region, Registry
+from ..cache import BreakRecord, CodeState, Counters, EntryState, Made, Recompile, Region, Registry
 from ..config import Settings, Stance
 from ..errors import GraphBreak, OperatorFailed, RecompileError, RecompileLimit, UserLine
 from ..graph.capture import Capture, Request
 from ..interpreter.capture import capture
 from ..signals import raised_by_signal
+from .decisions import NOBODY, Decisions, Pending
 from .failures import Failures
 from .grafting import Grafter
 from .hotness import Hotness
-from .limits import GO_ON, Verdict, may_raise, recompile_limit, verdict
+from .limits import GO_ON, Verdict, compile_after, may_raise, recompile_limit, verdict
 from .lock import CompileLock
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
@@ -49,6 +50,7 @@ class Translator:
         self.on = False
         self.when_off: Callable[[CodeState], None] = lambda state: None
         self.lock = CompileLock()
+        self.decisions = Decisions()
         self.failures = failures = Failures(counters, self.lock)
         self.grafter = failures.grafter = Grafter(
             self.miss, failures.graph_failed, failures.guard_raised, failures.trial, self.start, self.lock
@@ -114,6 +116,7 @@ class Translator:
             self.when_off(state)
             return True
         if not self.hotness.is_hot_now(state):
+            self._told_cold(state, frame)
             return False
         entry = self._warmed(state)
         if entry is not None and state.start is None and not entry.layout.cells and not state.options.fullgraph:
@@ -123,12 +126,20 @@ class Translator:
 
     def _cold_miss(self, state: CodeState, arguments: tuple[Any, ...]) -> None:
         """The same, told by a slot. The frame has no landings: what is compiled runs from the next call on."""
-        entry = self._warmed(state) if self.hotness.is_hot_now(state) else None
+        hot = self.hotness.is_hot_now(state)
+        if not hot:
+            self._told_cold(state, None)
+        entry = self._warmed(state) if hot else None
         if entry is not None:
             entry.reached += 1
             self.counters.add("misses")
             if self._compile(state, entry, self._first_slot(state, entry), arguments) is None:
                 self.counters.add("fallbacks")
+
+    def _told_cold(self, state: CodeState, frame: FrameType | None) -> None:
+        told = self.decisions.about(state, None, frame)
+        told.skip(f"call {state.called}: it is compiled at call {compile_after(state, self.settings)}")
+        told.tell()
 
     def _warmed(self, state: CodeState) -> EntryState | None:
         """The first entry of the graft that is now made."""
@@ -159,7 +170,7 @@ class Translator:
             return True
         entry.reached += 1
         self.counters.add("misses")
-        if self._compile(state, entry, self._first_slot(state, entry), arguments) is None:
+        if self._compile(state, entry, self._first_slot(state, entry), arguments, frame) is None:
             # The entry comes next, with the same arguments; it need not try the same once more.
             self.counters.add("fallbacks")
             entry.tried[threading.get_ident()] = tuple(map(id, arguments))
@@ -202,14 +213,33 @@ class Translator:
             entry.trying.pop(thread, None)
 
     def _compile(
-        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+        self,
+        state: CodeState,
+        entry: EntryState,
+        slot: FunctionType,
+        arguments: tuple[Any, ...],
+        frame: FrameType | None = None,
     ) -> Region | None:
-        if entry.dead or self.stance.is_eager or self.lock.is_held_off or not self.lock.take():
+        told = self.decisions.about(state, entry, frame)
+        try:
+            return self._compile_now(state, entry, slot, arguments, told)
+        finally:
+            told.tell()
+
+    def _compile_now(
+        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...], told: Pending
+    ) -> Region | None:
+        if entry.dead or self.stance.is_eager:
+            told.skip("nothing more is compiled at this entry" if entry.dead else "stance: force_eager")
+            return None
+        if self.lock.is_held_off or not self.lock.take():
+            told.skip("this thread compiles nothing now, or another one is compiling")
             return None
         try:
             if not self.on or state.entries.get(entry.index) is not entry or not entry.owns(slot):
-                return None  # another thread has just put all back, or grafted anew
-            return self._decide(state, entry, slot, arguments)
+                told.skip("another thread has just put all back, or grafted anew")
+                return None
+            return self._decide(state, entry, slot, arguments, told)
         finally:
             try:
                 self.failures.sweep()
@@ -217,32 +247,40 @@ class Translator:
                 self.lock.let_go()
 
     def _decide(
-        self, state: CodeState, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]
+        self,
+        state: CodeState,
+        entry: EntryState,
+        slot: FunctionType,
+        arguments: tuple[Any, ...],
+        told: Pending = NOBODY,
     ) -> Region | None:
         """Why does no region fit, and may there be another? What came of it goes on record."""
         if entry.regions:
             self.counters.add("guard_failures")
         if self.stance.name == "eager_on_recompile" and is_noted(state, entry, "stance"):
+            told.skip("stance: eager_on_recompile")
             return None
         near = nearest(refusals(state, entry, arguments)) if entry.regions else None
         if near is not None:
             entry.changed |= changed_numbers(near[1])
         record = describe_miss(entry, near)
+        told.noted(record)
         found = verdict(state, entry, record, self.registry, self.settings, self.stance)
         if found.outcome and found.error is None:
             settle(state, entry, record, found.outcome, found.reason)
+            told.settled(found.outcome, found.reason, None)
             if found.outcome == "limit":
                 self._no_more(state, entry, record)
             return None
-        return self._region(state, entry, slot, arguments, record, found)
+        return self._region(state, entry, slot, arguments, record, found, told)
 
     def _no_more(self, state: CodeState, entry: EntryState, record: Recompile) -> None:
         """An entry is at a limit, which is said once, with the guard that failed."""
         entry.limit_told = True
         log.recompiles.warning(
-            "%s (%s:%s) has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
+            "%s has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
             "The guard that failed last: %s. tracer.explain_recompiles tells of all",
-            state.name, state.filename, state.line, len(entry.regions), entry.line, record.reason, record.why(),
+            state.place(), len(entry.regions), entry.line, record.reason, record.why(),
         )  # fmt: skip
         self.grafter.write(state, entry)
 
@@ -254,6 +292,7 @@ class Translator:
         arguments: tuple[Any, ...],
         record: Recompile,
         found: Verdict = GO_ON,
+        told: Pending = NOBODY,
     ) -> Region | None:
         """Capture, compile, put in. None where there is nothing to be had, or where it can't be done."""
         again = bool(entry.regions)
@@ -262,6 +301,7 @@ class Translator:
             captured, seconds = self.maker.capture(state, entry, arguments)
             if captured.graph_break is not None:
                 self._note_break(state, entry, captured.graph_break)
+                told.broke(captured.graph_break)
             if not is_worth_it(captured, state.family):
                 outcome = "nothing to compile"
                 self._nothing_here(state, entry, captured.passed_by)
@@ -278,22 +318,24 @@ class Translator:
         except GraphBreak as error:
             outcome = "nothing to compile"
             self._note_break(state, entry, error)
+            told.broke(error)
             if state.options.fullgraph:
                 raise error.with_traceback(None) from None
             self._nothing_here(state, entry, error.passed_by)
             self.grafter.enter_at(state, behind_break(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             reason = f"the program's own {error}"
-            log.backend.debug("%s: %s; running it plain", state.name, error)
+            log.backend.debug("%s: %s; running it plain", state.place(entry.line), error)
         except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
             reason = type(error).__name__
-            log.errors.debug("%s: not captured: %s", state.name, type(error).__name__)
+            log.errors.debug("%s: not captured: %s", state.place(entry.line), type(error).__name__)
         except Exception as error:
             if raised_by_signal(error):
                 raise
             reason = f"{type(error).__name__}: {error}"
             self.failures.failed(state, error, entry)
         finally:
+            told.settled(outcome, reason, made)
             if again:
                 settle(state, entry, record, outcome, reason, made)
         return None
@@ -302,6 +344,11 @@ class Translator:
         """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
         entry.made += 1
+        graph = region.capture.graph
+        state.made.append(Made(
+            region.compiled.hits, 0 if graph is None else graph.operators, region.backend,
+            region.capture_seconds, region.backend_seconds,
+        ))  # fmt: skip
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
@@ -326,17 +373,30 @@ class Translator:
         if key in state.breaks:
             state.breaks[key].count += 1
             return
-        state.breaks[key] = BreakRecord.of(error, entry.index)
-        log.breaks.debug("%s: %s", state.name, error)
+        state.breaks[key] = record = BreakRecord.of(error, entry.index)
+        log.breaks.info("%s: %s", state.place(error.stack[0].line), record)
 
 
 def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
     """A fresh region, for those who asked to be told."""
-    where, captured = f"{state.name} ({state.filename}:{entry.line})", region.capture
-    if log.graphs.isEnabledFor(logging.DEBUG) and captured.graph is not None:
-        log.graphs.debug("%s: %d operators\n%s", where, captured.graph.operators, captured.graph.module.code.strip())
+    where, captured = state.place(entry.line), region.capture
+    number = region.compiled.number
+    if captured.graph is not None and log.graphs.isEnabledFor(logging.INFO):
+        operators, inputs = captured.graph.operators, len(captured.inputs)
+        log.graphs.info("%s: graph of region %d, operators: %d, inputs: %d", where, number, operators, inputs)
+        log.tell_lines(log.graphs, where, captured.graph.module.code.strip())
     if log.guards.isEnabledFor(logging.DEBUG):
         for guard in captured.guards:
             log.guards.debug("%s: %s, needed by %s", where, guard, guard.line or "the region")
-    log.regions.debug("%s\n%s", where, entry.text)
-    log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
+    if log.regions.isEnabledFor(logging.INFO):
+        why = "" if captured.graph_break is None else f", because of a break: {captured.graph_break.title}"
+        log.regions.info(
+            "%s: region %d, guards: %d, ends at instruction %d%s",
+            where, number, len(captured.guards), captured.exit.landing, why,
+        )  # fmt: skip
+        log.tell_lines(log.regions, where, entry.text)
+    took = region.capture_seconds, region.backend_seconds
+    log.backend.debug(
+        "%s: region %d, backend: %s, capture took %.3f s, compiling %.3f s",
+        where, number, region.backend or "none", *took,
+    )  # fmt: skip
