@@ -101,10 +101,12 @@ class Telling:
             if held.name not in self._constants:
                 self._constants[held.name] = None
                 self.tell("constant", ConstantAdded(held.name, shown_object(held.value)[1]))
-        for node in self._ctx.graph.nodes():
-            if id(node) not in self._nodes:
-                self._nodes[id(node)] = node, node.name
-                self.tell("node", node_added(node))
+        new = [node for node in self._ctx.graph.nodes() if id(node) not in self._nodes]
+        sources = {id(given.node): self._ctx.inputs.get(id(given)) for given in self._ctx.graph.inputs} if new else {}
+        for node in new:
+            self._nodes[id(node)] = node, node.name
+            source = sources.get(id(node))
+            self.tell("node", node_added(node, "" if source is None else str(source)))
 
     def _tell_taken_back(self) -> None:
         guards, nodes = list(self._ctx.guards), {id(node) for node in self._ctx.graph.nodes()}

@@ -135,14 +135,14 @@ def argument_text(instruction: Instruction) -> str:
 
 
 # nodes ----------------------------------------------------------------------------------------------------------------
-def node_added(node: torch.fx.Node) -> NodeAdded:
+def node_added(node: torch.fx.Node, source: str = "") -> NodeAdded:
     """A node as it is now."""
     example = node.meta.get("example_value")
     shape = dtype = ""
     if isinstance(example, torch.Tensor):
         shape, dtype = shape_text(example.shape), dtype_text(example.dtype)
     inputs = tuple(given.name for given in node.all_input_nodes)
-    return NodeAdded(node.name, node.op, target_text(node), node_text(node), inputs, shape, dtype)
+    return NodeAdded(node.name, node.op, target_text(node), node_text(node), inputs, shape, dtype, source)
 
 
 def target_text(node: torch.fx.Node) -> str:
