@@ -191,7 +191,7 @@ def test_a_capture_that_begins_anew():
     assert heard.names()[at + 1] == "begins"
 
 
-def makes_closure(x):
+def keeps_in_a_cell(x):
     k = x + 1
 
     def inner():
@@ -201,7 +201,7 @@ def makes_closure(x):
 
 
 def test_what_cells_hold_is_shown():
-    _, heard = listened(makes_closure, X)
+    _, heard = listened(keeps_in_a_cell, X)
     inside = [step for step in heard.of("before") if step.depth == 1 and step.opname == "BINARY_OP"]
     assert inside[0].locals["k"].node == "add"
 
