@@ -171,7 +171,8 @@ class ListenedAttempt(Attempt):
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
         stack: tuple[UserLine, ...] = graph_break.stack or self.ctx.user_stack()
         self.telling.tell_new()
-        told = Broke(graph_break.title, graph_break.details, graph_break.hint, stack, self.frame.unit)
+        unit = self.frame.instructions[self.frame.unit].unit
+        told = Broke(graph_break.title, graph_break.details, graph_break.hint, stack, unit)
         self.telling.tell("broke", told)
         return super()._end(mark, graph_break, error)
 
