@@ -4,6 +4,7 @@ from .api import (
     compile,
     counters,
     disable,
+    discovered,
     explain,
     explain_recompiles,
     install,
@@ -16,6 +17,7 @@ from .api import (
     on_capture,
     original,
     reset,
+    set_logs,
     set_stance,
     uninstall,
 )
@@ -25,6 +27,7 @@ from .steps_page import visualize
 
 __all__ = [
     "GraphBreak", "Listener", "RecompileError", "RecompileLimit", "TorchgraftError", "compile", "counters", "disable",
-    "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall", "visualize",
+    "discovered", "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset", "set_logs", "set_stance", "uninstall",
+    "visualize",
 ]  # fmt: skip

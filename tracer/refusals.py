@@ -99,16 +99,20 @@ class _Piece:
 
 
 def examine(
-    guards: Sequence[Guard], conditions: Conditions, arguments: Mapping[str, Any], namespace: Mapping[str, Any]
+    guards: Sequence[Guard],
+    conditions: Conditions,
+    arguments: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    where: str = "",
 ) -> Refusal:
-    """Ask all guards of a region about a slot's arguments and globals. Never raises."""
+    """Ask all guards of a region about a slot's arguments and globals. Never raises. `where`: for the log."""
     found = _Examination({**namespace, **arguments, **conditions.constants})
     try:
         for piece in conditions.pieces:
             found.ask_all(piece)
         changes = found.changes()
     except Exception:
-        log.guards.debug("could not say which guard failed", exc_info=True)
+        log.guards.debug("%s: could not say which guard failed", where, exc_info=True)
         changes = ()
     guard, seen = found.first or (None, "")
     failed = tuple(found.failed)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from .. import backends, config, log
-from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
+from ..config import DEFAULT_SMALL_REGION, DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
+from ..discovery import Discovered, Filter, Target
 from ..errors import GraphBreak
 from ..listener import Listener
+from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
 from ..torch_private import DISABLED
@@ -26,8 +28,9 @@ from .runtime import Runtime
 from .stances import StanceChange
 
 __all__ = [
-    "compile", "counters", "disable", "explain", "explain_recompiles", "install", "installed", "is_compiling", "listen",
-    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset", "set_stance", "uninstall",
+    "compile", "counters", "disable", "discovered", "explain", "explain_recompiles", "install", "installed",
+    "is_compiling", "listen", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "on_capture", "original", "reset",
+    "set_logs", "set_stance", "uninstall",
 ]  # fmt: skip
 
 runtime = Runtime()
@@ -44,6 +47,9 @@ def install(
     error_on_recompile: bool = False,
     capture_scalar_outputs: bool = False,
     capture_dynamic_output_shape_ops: bool = False,
+    small_region: int = DEFAULT_SMALL_REGION,
+    discover: Iterable[Target] | Target = (),
+    discover_filter: Filter | None = None,
 ) -> None:
     """Turn it on: everything that is, was or will be compiled with `compile` runs compiled.
 
@@ -58,16 +64,27 @@ def install(
     compile_after: a function is compiled at its n-th call; until then it runs as it is. Calls count from `install`,
     `compile` or `reset` on, whichever was last, for all functions together that share what is compiled.
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
-    A second `install` only changes these settings, for later compiles.
+    small_region: with Inductor, a region of at most so many operators is tried once it is warm: some calls run it, some
+    the original bytecode, and where that is faster it stays (`explain` has the figures). 0: nothing is tried, so that
+    time decides of nothing.
+    discover: names of modules (each with all below it; "*": all that use torch), modules, classes, functions, models.
+    Their functions, also those of modules that are imported later, are opted in when they start with tensors in hand
+    (tensors, or modules and containers that hold some), the outermost first; `discovered()` tells which. Functions are
+    watched by local events, which are turned off once it is decided, so that everything else costs nothing; on Python
+    3.11 it takes sys.settrace, which slows all calls of Python functions down until nothing new has come for a while.
+    discover_filter: `filter(function) -> bool` is asked before a function is opted in.
+    A second `install` changes these settings, for later compiles, and adds to what is discovered.
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
     settings = Settings(
-        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit,
+        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit, small_region,
         fail_on_recompile_limit_hit, error_on_recompile, capture_scalar_outputs, capture_dynamic_output_shape_ops,
     )  # fmt: skip
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
     log.set_logs_from_environment()
+    if discover:
+        runtime.discover(discover, discover_filter)
     runtime.install(settings)
 
 
@@ -82,6 +99,11 @@ def uninstall() -> None:
 def installed() -> bool:
     """Is it on?"""
     return runtime.on
+
+
+def discovered() -> Discovered:
+    """What `install(discover=...)` watches, which functions were opted in, and which were not and why."""
+    return runtime.discovered()
 
 
 def compile(
@@ -325,7 +347,7 @@ def is_grafted(fn: types.FunctionType) -> bool:
 
 #: Nobody captures these.
 for _function in (
-    install, uninstall, installed, compile, original, disable, reset, counters, explain, explain_recompiles, set_stance,
-    mark_dynamic, mark_static, maybe_mark_dynamic, listen, on_capture,
+    install, uninstall, installed, discovered, compile, original, disable, reset, counters, explain,
+    explain_recompiles, set_logs, set_stance, mark_dynamic, mark_static, maybe_mark_dynamic, listen, on_capture,
 ):  # fmt: skip
     setattr(_function, DISABLED, True)

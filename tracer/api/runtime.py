@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,10 +15,20 @@ import torch
 from .. import config, log
 from ..cache import CodeState, Counters, Registry
 from ..config import Options, Settings, Stance
-from ..events import FunctionStarts, NoToolId, cheap_starts
+from ..discovery import Discovered, Discovery, Filter, Target
+from ..events import FunctionStarts, NoToolId, SetTraceStarts, cheap_starts
 from ..originals import original_code
+from ..report import Summary, summarize
+from ..torch_private import DISABLED
 from ..translate import Translator
 from .models import CompiledModel
+
+#: Without start events that cost nothing elsewhere: after so many seconds without news discovery ends by itself.
+SETTRACE_PATIENCE = 120.0
+SETTRACE_COST = (
+    "discovery needs sys.settrace on this Python (before 3.12): while it is on, a call of any Python function takes "
+    f"about 1 us more. It ends by itself when none of the watched ones has started for {SETTRACE_PATIENCE:.0f} seconds"
+)
 
 
 class Runtime:
@@ -32,6 +43,7 @@ class Runtime:
         self.registry = self.translator.registry
         self.counters = self.translator.counters
         self._starts = starts or cheap_starts()
+        self.discovery: Discovery | None = None
         self._models: dict[int, tuple[CompiledModel, Any]] = {}
         self._told_off = False
         self._isolated = itertools.count(1)
@@ -74,10 +86,60 @@ class Runtime:
         with self.translator.lock.at_rest(), self._lock:
             self.translator.grafter.watch = None
             self._disarm_all()
+            self._stop_discovery()
             if self._starts is not None:
                 self._starts.close()
             for state in self.registry:
                 state.drop_regions()
+
+    # discovery ------------------------------------------------------------------------------------------------------
+    def discover(self, targets: Iterable[Target] | Target, filter_: Filter | None) -> None:
+        """Watch these from now on; raises, and changes nothing, where that can't be."""
+        if config.switched_off():
+            return
+        with self._lock:
+            fresh = self.discovery is None
+            if self.discovery is None:
+                starts = self._starts
+                if starts is None:
+                    starts = SetTraceStarts(SETTRACE_PATIENCE)
+                    log.discovery.warning(SETTRACE_COST)
+                self.discovery = Discovery(starts, self._opt_in, self._must_not_decide)
+            try:
+                self.discovery.add(targets, filter_)
+            except BaseException:
+                if fresh:
+                    self._stop_discovery()
+                raise
+
+    def discovered(self) -> Discovered:
+        return Discovered() if self.discovery is None else self.discovery.report()
+
+    def summary(self) -> Summary:
+        """What came of everything so far."""
+        return summarize(list(self.registry), self.discovered(), self.counters.snapshot())
+
+    def _stop_discovery(self) -> None:
+        """What was opted in by itself is forgotten: a later `install` does not compile it."""
+        if self.discovery is None:
+            return
+        functions, self.discovery = self.discovery.stop(close=self._starts is None), None
+        for function in functions:
+            state = self.registry.state_of(function)
+            if state is not None:
+                state.remove(function)
+
+    def _must_not_decide(self) -> bool:
+        lock = self.translator.lock
+        return not self.on or self.translator.stance.is_eager or lock.is_mine or lock.is_held_off
+
+    def _opt_in(self, function: types.FunctionType) -> str:
+        if self.registry.state_of(function) is not None:
+            return "compiled by the program itself"
+        if DISABLED in vars(function):
+            return "disabled"
+        state = self.adopt(function, Options(), discovered=True)
+        return f"cannot be grafted: {state.errors[-1]}" if state.errors else ""
 
     def set_stance(self, stance: Stance) -> Stance:
         """Put a stance in force, for all threads; gives the one before."""
@@ -132,18 +194,29 @@ class Runtime:
                 return
             if not self._told_off:
                 self._told_off = True
-                log.root.warning("%s is compiled, but without tracer.install() everything runs plain", state.name)
+                log.root.warning(
+                    "%s is compiled, but without tracer.install() everything runs plain", state.place()
+                )
             self._disarm_all()
 
     # functions ------------------------------------------------------------------------------------------------------
     def adopt(
-        self, function: types.FunctionType, options: Options, tag: str = "", start: int | None = None
+        self,
+        function: types.FunctionType,
+        options: Options,
+        tag: str = "",
+        start: int | None = None,
+        stands_for: tuple[str, Callable[..., Any]] | None = None,
+        discovered: bool = False,
     ) -> CodeState:
         """Compile this function object in place. One state serves all that share code, globals, options and tag.
 
-        start: where its first entry stands, if not at its start.
+        start: where its first entry stands, if not at its start.  stands_for: what messages call it, and whose place
+        they give.  discovered: nobody asked for this very function.
         """
         with self._lock:
+            if self.discovery is not None and not discovered:
+                self.discovery.keep(function)
             original = original_code(function.__code__)
             earlier = self.registry.state_of(function)
             alone = next(self._isolated) if options.isolate_recompiles else 0
@@ -151,6 +224,8 @@ class Runtime:
             state = self.registry.find(original, key)
             if state is None:
                 state = self.registry.create(original, function.__globals__, options, key, start)
+                if stands_for is not None:
+                    state.stand_for(*stands_for)
             if earlier is not state:
                 state.add(function)
                 if earlier is not None:
@@ -180,7 +255,9 @@ class Runtime:
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
-            self.adopt(compiled.private, options, start=compiled.start).name = f"{type(model).__qualname__}.__call__"
+            name = f"{type(model).__qualname__}.__call__"
+            state = self.adopt(compiled.private, options, start=compiled.start, stands_for=(name, model.forward))
+            state.family.model = compiled.reference
             if self._armed:
                 compiled.put()
 

@@ -12,11 +12,11 @@ for closures outlives the single function objects.
 from __future__ import annotations
 
 from .entries import EntryState, Helper, Region, Scouting, Serve, counting, go_on, returns
-from .records import BreakRecord, Counters, Recompile
+from .records import BreakRecord, Counters, Made, Recompile
 from .registry import Registry
 from .states import CodeState, Family
 
 __all__ = [
-    "BreakRecord", "CodeState", "Counters", "EntryState", "Family", "Helper", "Recompile", "Region", "Registry",
-    "Scouting", "Serve", "counting", "go_on", "returns",
+    "BreakRecord", "CodeState", "Counters", "EntryState", "Family", "Helper", "Made", "Recompile", "Region",
+    "Registry", "Scouting", "Serve", "counting", "go_on", "returns",
 ]  # fmt: skip

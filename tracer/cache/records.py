@@ -71,6 +71,24 @@ class BreakRecord:
     def of(cls, error: GraphBreak, entry: int) -> BreakRecord:
         return cls(error.title, error.details, error.hint, error.stack, entry)
 
+    def __str__(self) -> str:
+        """In one line."""
+        what = self.title + (f": {self.details}" if self.details else "")
+        stack = f", at {' > '.join(map(str, self.stack))}" if self.stack else ""
+        return f"{what}{stack}" + (f". Hint: {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What is remembered of a region, also when it has gone. runs: how often it ran, in the list that its text counts.
+    """
+
+    runs: list[int]
+    operators: int
+    backend: str
+    capture_seconds: float
+    backend_seconds: float
+
 
 class Counters:
     """Numbers since the start or the last `clear`; `breaks` by title."""

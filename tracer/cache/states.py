@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rewriter.decode import Decoded, decode
 from ..config import Options
 from ..originals import original_code, remember
 from .entries import EntryState, Region, Scouting
-from .records import BreakRecord, Recompile
+from .records import BreakRecord, Made, Recompile
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -38,6 +38,8 @@ class CodeState:
         self.name = original.co_qualname  # what messages call it
         self.filename = original.co_filename
         self.line = original.co_firstlineno
+        #: it is nobody's own code (a model's root): messages give the line above for all of it
+        self.stands_for_another = False
         self.globals = namespace
         self.options = options
         #: where the first entry stands, if not at the function's start
@@ -52,11 +54,25 @@ class CodeState:
         #: the code that has landings everywhere, with which the first calls run
         self.scouting: Scouting | None = None
         self.entries: dict[int, EntryState] = {}
+        #: slots that are told when a place is reached where a region on trial ends
+        self.stops: dict[int, FunctionType] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
         self.errors: list[str] = []
+        #: every region that it ever got, also those that went since
+        self.made: list[Made] = []
         self.family = Family(self)
+
+    def stand_for(self, name: str, function: Callable[..., Any]) -> None:
+        """Messages speak of this function: what is compiled is a small one that calls it, and nobody wrote that."""
+        self.name, code = name, getattr(function, "__code__", None)
+        if isinstance(code, CodeType):
+            self.filename, self.line, self.stands_for_another = code.co_filename, code.co_firstlineno, True
+
+    def place(self, line: int | None = None) -> str:
+        """How messages begin: the function and a line of it, or its first one."""
+        return f"{self.name} ({self.filename}:{self.line if line is None else line})"
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
@@ -165,11 +181,13 @@ class CodeState:
         for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
             entry.drop_regions()
         self.entries.clear()
+        self.stops.clear()
         self.grafted = self.scouting = None
         self.cold, self.called, self._calls = False, 0, itertools.count(1)
         self.breaks.clear()
         self.recompiles.clear()
         self.errors.clear()
+        self.made.clear()
         self.family.drop(self)
 
 
@@ -182,6 +200,8 @@ class Family:
 
     def __init__(self, root: CodeState) -> None:
         self._root = weakref.ref(root)
+        #: the model that is compiled in place, if it is one
+        self.model: Callable[[], Any] = _no_model
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
@@ -213,3 +233,7 @@ class Family:
                 state = reference()
                 if state is not None:
                     state.drop_regions()
+
+
+def _no_model() -> None:
+    return None

@@ -28,6 +28,8 @@ class _Watched:
 class MonitoringStarts:
     """See `FunctionStarts`. The tool id is taken at the first `watch` and freed by `close`."""
 
+    writes_locals_back = False
+
     def __init__(self) -> None:
         self._tool: int | None = None
         self._watched: dict[int, _Watched] = {}
@@ -40,10 +42,13 @@ class MonitoringStarts:
     def tool(self) -> int | None:
         return self._tool
 
-    def watch(self, code: CodeType, watcher: Watcher) -> None:
+    def get_ready(self) -> None:
         if self._tool is None:
             self._tool = _take_tool_id()
             monitoring.register_callback(self._tool, monitoring.events.PY_START, self._on_start)
+
+    def watch(self, code: CodeType, watcher: Watcher) -> None:
+        self.get_ready()
         key, watched = id(code), self._watched
 
         def gone(ref: weakref.ref[CodeType]) -> None:

@@ -23,6 +23,12 @@ class FunctionStarts(Protocol):
     Code objects are watched by identity and held weakly; equal ones are not the same.
     """
 
+    #: Before 3.13: are the locals in `f_locals` those of the frame, once the watcher has returned?
+    writes_locals_back: bool
+
+    def get_ready(self) -> None:
+        """Raises NoToolId where nothing can be watched."""
+
     def watch(self, code: CodeType, watcher: Watcher) -> None:
         """From now on call `watcher` when this code object starts, in place of an earlier watcher of it."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from .data import BreakReport, CodeLine, EntryReport, NodeRow, RegionReport, Report
 from .explain import compile_seconds, plain_report, report_on, source_of
 from .recompiles import RecompileReport, recompiles_of
+from .summary import BreakSummary, FunctionSummary, Summary, summarize
 
 __all__ = [
-    "BreakReport", "CodeLine", "EntryReport", "NodeRow", "RecompileReport", "RegionReport", "Report", "compile_seconds",
-    "plain_report", "recompiles_of", "report_on", "source_of",
+    "BreakReport", "BreakSummary", "CodeLine", "EntryReport", "FunctionSummary", "NodeRow", "RecompileReport",
+    "RegionReport", "Report", "Summary", "compile_seconds", "plain_report", "recompiles_of", "report_on", "source_of",
+    "summarize",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from ..signals import raised_by_signal
 from .grafting import Grafter
 from .lock import CompileLock
 from .recompiles import refusal
+from .small_regions import SmallRegions
 from .trials import has_work, note_idle
 
 #: A region whose graph raised this often is dropped for good.
@@ -31,6 +32,7 @@ class Failures:
 
     def __init__(self, counters: Counters, lock: CompileLock) -> None:
         self.counters = counters
+        self.small_regions = SmallRegions(lock)
         self.lock = lock
         #: regions that lost an object which they cannot do without
         self._orphans: list[tuple[weakref.ref[EntryState], weakref.ref[Region]]] = []
@@ -49,12 +51,12 @@ class Failures:
             raise error
         if state is None or region is None:
             return
-        log.backend.debug("%s entry %d: the graph raised %s: %s", state.name, entry.index, type(error).__name__, error)
+        log.backend.debug("%s: the graph raised %s: %s", state.place(entry.line), type(error).__name__, error)
         region.failures += 1
         if region.failures >= MAX_FAILURES and self.lock.take():
             log.backend.warning(
-                "%s (%s:%s): a compiled graph raised %d times and is dropped; this part runs plain. Last: %s: %s",
-                state.name, state.filename, state.line, region.failures, type(error).__name__, error,
+                "%s: a compiled graph raised %d times and is dropped; this part runs plain. Last: %s: %s",
+                state.place(entry.line), region.failures, type(error).__name__, error,
             )  # fmt: skip
             try:
                 entry.regions.remove(region)
@@ -76,17 +78,24 @@ class Failures:
         self.counters.add("guard_errors")
         state = entry.state
         if state is not None:
-            log.guards.debug("%s entry %d: a guard raised", state.name, entry.index, exc_info=error)
+            log.guards.debug("%s: a guard raised", state.place(entry.line), exc_info=error)
         if config.strict():
             raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
 
     def trial(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
-        """`k_trial`: a region that only hands private copies over has run so often. Where these do nothing, it goes."""
+        """`k_trial`: a region has run so often.
+
+        A small one is tried against the original bytecode. One that only hands private copies over goes, where these
+        do nothing.
+        """
         [number] = arguments
         state, region = entry.state, next((r for r in entry.regions if r.compiled.number == number), None)
         if state is None or region is None or not self.lock.take():
             return
         try:
+            if region.compiled.call is not None and region in entry.regions:
+                self.small_regions.begin(state, entry, region)
+                return
             if has_work(region) or region not in entry.regions:
                 return
             note_idle(state, region)
@@ -120,11 +129,8 @@ class Failures:
         if config.strict() or (state.options.fullgraph and isinstance(error, BackendFailed)):
             raise error
         if not state.errors:
-            log.errors.warning(
-                "%s (%s:%s) runs plain in part: %s: %s",
-                state.name, state.filename, state.line, type(error).__name__, error,
-            )  # fmt: skip
-        log.errors.debug("%s", state.name, exc_info=error)
+            log.errors.warning("%s runs plain in part: %s: %s", state.place(), type(error).__name__, error)
+        log.errors.debug("%s runs plain in part", state.place(None if entry is None else entry.line), exc_info=error)
         state.errors.append(f"{type(error).__name__}: {error}")
         if entry is not None:
             entry.dead = True

@@ -61,13 +61,13 @@ def verdict(
     reason = _full(state, entry, registry, settings)
     if not reason:
         return GO_ON
-    error = RecompileLimit(f"{_where(state, entry)} is at its limit, {reason}: {record.why()}")
+    error = RecompileLimit(f"{state.place(entry.line)} is at its limit, {reason}: {record.why()}")
     return Verdict("limit", reason, error if raises_at_limit(state, settings) else None)
 
 
 def _raise(state: CodeState, record: Recompile, why: str) -> Verdict:
     what = "compiled for the first time" if record.earlier is None else "recompiled"
-    text = f"{state.name} ({state.filename}:{record.line}) would be {what}, and {why}: {record.why()}"
+    text = f"{state.place(record.line)} would be {what}, and {why}: {record.why()}"
     return Verdict("raised", why, RecompileError(text + (f". Hint: {record.hint}" if record.hint else "")))
 
 
@@ -82,7 +82,3 @@ def _full(state: CodeState, entry: EntryState, registry: Registry, settings: Set
     if entry.made >= limit:
         return f"accumulated_recompile_limit={limit}, with regions that went with an object which they needed"
     return ""
-
-
-def _where(state: CodeState, entry: EntryState) -> str:
-    return f"{state.name} ({state.filename}:{entry.line})"

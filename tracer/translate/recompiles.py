@@ -5,6 +5,7 @@ Lines go to the log `tracer.recompiles`; `tracer.explain_recompiles` shows the r
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +35,7 @@ def refusal(state: CodeState, entry: EntryState, region: Region, arguments: tupl
         written = region.compiled.written
         assert written is not None
         region.conditions = Conditions(written.conditions, written.constants)
-    return examine(region.capture.guards, region.conditions, named, state.globals)
+    return examine(region.capture.guards, region.conditions, named, state.globals, state.place(entry.line))
 
 
 def refusals(state: CodeState, entry: EntryState, arguments: tuple[Any, ...]) -> list[tuple[Region, Refusal]]:
@@ -86,9 +87,11 @@ def settle(
     """What came of a miss: on record and in the log."""
     record.outcome, record.reason = outcome, reason
     record.made = None if made is None else made.compiled.number
+    level = logging.DEBUG  # for those that only count: there may be one at every call
     if made is not None or not is_noted(state, entry, outcome):
         state.recompiles.append(record)
-    log.recompiles.debug("%s (%s:%s): %s", state.name, state.filename, entry.line, record)
+        level = logging.INFO
+    log.recompiles.log(level, "%s: %s", state.place(entry.line), record)
 
 
 def is_noted(state: CodeState, entry: EntryState, outcome: str) -> bool:

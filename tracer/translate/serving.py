@@ -13,7 +13,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from .. import log
-from ..cache import BreakRecord, CodeState, Counters, EntryState, Recompile, Region, Registry
+from ..cache import BreakRecord, CodeState, Counters, EntryState, Made, Recompile, Region, Registry
 from ..config import Settings, Stance
 from ..errors import GraphBreak, OperatorFailed, RecompileError, RecompileLimit, UserLine
 from ..graph.capture import Capture, Request
@@ -28,6 +28,7 @@ from .lock import CompileLock
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
 from .recompiles import changed_numbers, describe_miss, is_noted, nearest, refusals, settle
+from .settling import when_settled
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -54,6 +55,7 @@ class Translator:
         self.grafter = failures.grafter = Grafter(
             self.miss, failures.graph_failed, failures.guard_raised, failures.trial, self.start, self.lock
         )
+        failures.small_regions.grafter = self.grafter
         self.maker = Maker(registry, capture, self._adopt_copy)
         self.hotness = Hotness(self.grafter, self.maker)
         os.register_at_fork(after_in_child=self._after_fork)
@@ -276,9 +278,9 @@ class Translator:
         """An entry is at a limit, which is said once, with the guard that failed."""
         entry.limit_told = True
         log.recompiles.warning(
-            "%s (%s:%s) has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
+            "%s has %d regions at line %s and gets no more (%s); it runs plain for what none of them fits. "
             "The guard that failed last: %s. tracer.explain_recompiles tells of all",
-            state.name, state.filename, state.line, len(entry.regions), entry.line, record.reason, record.why(),
+            state.place(), len(entry.regions), entry.line, record.reason, record.why(),
         )  # fmt: skip
         self.grafter.write(state, entry)
 
@@ -323,10 +325,10 @@ class Translator:
             self.grafter.enter_at(state, behind_break(state.decoded, entry.index if error.at is None else error.at))
         except OperatorFailed as error:  # the user's own error: the original bytecode raises it
             reason = f"the program's own {error}"
-            log.backend.debug("%s: %s; running it plain", state.name, error)
+            log.backend.debug("%s: %s; running it plain", state.place(entry.line), error)
         except (RecursionError, MemoryError) as error:  # of the moment: the next call may have more room
             reason = type(error).__name__
-            log.errors.debug("%s: not captured: %s", state.name, type(error).__name__)
+            log.errors.debug("%s: not captured: %s", state.place(entry.line), type(error).__name__)
         except Exception as error:
             if raised_by_signal(error):
                 raise
@@ -342,9 +344,15 @@ class Translator:
         """True: the slot may be called again, with what the region was captured with."""
         entry.barren = 0
         entry.made += 1
+        graph = region.capture.graph
+        state.made.append(Made(
+            region.compiled.hits, 0 if graph is None else graph.operators, region.backend,
+            region.capture_seconds, region.backend_seconds,
+        ))  # fmt: skip
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
+        when_settled(region, entry, self.grafter, self.lock)
         runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture), slot)
         self.failures.drop_when_orphaned(entry, region)
         tell_of(state, entry, region)
@@ -365,17 +373,30 @@ class Translator:
         if key in state.breaks:
             state.breaks[key].count += 1
             return
-        state.breaks[key] = BreakRecord.of(error, entry.index)
-        log.breaks.debug("%s: %s", state.name, error)
+        state.breaks[key] = record = BreakRecord.of(error, entry.index)
+        log.breaks.info("%s: %s", state.place(error.stack[0].line), record)
 
 
 def tell_of(state: CodeState, entry: EntryState, region: Region) -> None:
     """A fresh region, for those who asked to be told."""
-    where, captured = f"{state.name} ({state.filename}:{entry.line})", region.capture
-    if log.graphs.isEnabledFor(logging.DEBUG) and captured.graph is not None:
-        log.graphs.debug("%s: %d operators\n%s", where, captured.graph.operators, captured.graph.module.code.strip())
+    where, captured = state.place(entry.line), region.capture
+    number = region.compiled.number
+    if captured.graph is not None and log.graphs.isEnabledFor(logging.INFO):
+        operators, inputs = captured.graph.operators, len(captured.inputs)
+        log.graphs.info("%s: graph of region %d, operators: %d, inputs: %d", where, number, operators, inputs)
+        log.tell_lines(log.graphs, where, captured.graph.module.code.strip())
     if log.guards.isEnabledFor(logging.DEBUG):
         for guard in captured.guards:
             log.guards.debug("%s: %s, needed by %s", where, guard, guard.line or "the region")
-    log.regions.debug("%s\n%s", where, entry.text)
-    log.backend.debug("%s: %s took %.3f s", where, region.backend or "no backend", region.backend_seconds)
+    if log.regions.isEnabledFor(logging.INFO):
+        why = "" if captured.graph_break is None else f", because of a break: {captured.graph_break.title}"
+        log.regions.info(
+            "%s: region %d, guards: %d, ends at instruction %d%s",
+            where, number, len(captured.guards), captured.exit.landing, why,
+        )  # fmt: skip
+        log.tell_lines(log.regions, where, entry.text)
+    took = region.capture_seconds, region.backend_seconds
+    log.backend.debug(
+        "%s: region %d, backend: %s, capture took %.3f s, compiling %.3f s",
+        where, number, region.backend or "none", *took,
+    )  # fmt: skip

@@ -6,7 +6,9 @@ decided by them, and the graph gets the symbol in place of the number.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
 
 #: operators whose result is an integer again
 _INTEGER = frozenset(["+", "-", "*", "//", "%"])
-#: exponents for which a power is a product
+#: exponents for which a power is a product, and bases that torch takes as well
 _POWERS = range(2, 5)
+_BASES = range(2, 65)
+#: by so many bits a shift is a product or a quotient
+_SHIFTS = range(62)
 
 
 class SymbolValue(ConstantValue):
@@ -88,7 +93,10 @@ def from_symbol(ctx: Context, number: Any) -> Any:
 
 def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -> ConstantValue | None:
     """`left op right` of integers one of which is a symbol; None where it is to be computed as any other."""
-    power = op == "**" and right.symbol is None and right.source is None and right.value in _POWERS
+    if op in ("<<", ">>") and type(left.value) is int and _is_known(right) and right.value in _SHIFTS:
+        op, right = "*" if op == "<<" else "//", constant(2**right.value)
+    power = op == "**" and _is_known(right) and right.value in _POWERS
+    power |= op == "**" and _is_known(left) and left.value in _BASES and right.value > 0
     function = BINARY.get(op) if op in _INTEGER or power else COMPARE.get(op)
     if function is None or type(left.value) is not int or type(right.value) is not int:
         return None
@@ -97,6 +105,15 @@ def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -
     result = function(_operand(ctx, left), _operand(ctx, right))
     ctx.note_shapes()
     return from_symbol(ctx, result)
+
+
+def _is_known(number: ConstantValue) -> bool:
+    return type(number.value) is int and number.symbol is None and number.source is None
+
+
+def has_symbol(ctx: Context, values: Iterable[Value]) -> bool:
+    """Is there a symbolic number among these?"""
+    return any(isinstance(value, ConstantValue) and value.symbol is not None for value in map(ctx.real, values))
 
 
 def _operand(ctx: Context, number: ConstantValue) -> Any:
@@ -124,17 +141,21 @@ def _is_float_symbol(ctx: Context, value: float) -> bool:
     return request.float_symbols and request.history.floats and value != 0 and math.isfinite(value)
 
 
-def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> ConstantValue | None:
+def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> Value | None:
     """`min` or `max` of integers some of which are symbols, without deciding which; None for anything else."""
-    numbers = [value for value in values if isinstance(value, ConstantValue) and type(value.value) is int]
-    if len(numbers) < len(values) or all(number.symbol is None for number in numbers):
+    if not all(map(_is_integer, values)) or all(getattr(value, "symbol", None) is None for value in values):
         return None
     choose = torch.sym_min if name == "min" else torch.sym_max
-    result = _operand(ctx, numbers[0])
-    for number in numbers[1:]:
-        result = choose(result, _operand(ctx, number))
+    numbers = [_operand(ctx, value) if isinstance(value, ConstantValue) else value.symbol for value in values]  # type: ignore[attr-defined]
+    result = functools.reduce(choose, numbers)
     ctx.note_shapes()
     return from_symbol(ctx, result)
+
+
+def _is_integer(value: Value) -> bool:
+    if isinstance(value, ConstantValue):
+        return type(value.value) is int
+    return value.is_graph_number and isinstance(value.symbol, torch.SymInt)  # type: ignore[attr-defined]
 
 
 ConstantValue.symbolic = staticmethod(symbolic)  # type: ignore[method-assign]

@@ -1,0 +1,133 @@
+"""What each command does. `main` gives the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import FunctionType
+
+from .. import api, config
+from ..breaks_page import EXAMPLES, page
+from ..errors import TorchgraftError
+from . import running
+from .doctor import doctor
+from .loading import Wrong, arguments, load
+from .parsing import parse
+
+
+def main(given: list[str] | None = None) -> int:
+    """Exit codes: of the program for `run`; else 0, 1 where the user's code failed, 2 where the question was wrong."""
+    options = parse(sys.argv[1:] if given is None else given)
+    try:
+        if getattr(options, "logs", None):
+            api.set_logs(options.logs)
+        return COMMANDS[options.command](options)
+    except (Wrong, ValueError, TorchgraftError) as error:
+        print(f"torchgraft {options.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+# run ------------------------------------------------------------------------------------------------------------------
+def _run(options: argparse.Namespace) -> int:
+    if not options.program:
+        raise Wrong("name a program: run program.py [arguments], or run -m module [arguments]")
+    name, is_module = options.program[0], options.is_module
+    sys.argv = list(options.program)
+    targets = [part for text in options.discover or ["*"] for part in text.split(",") if part]
+    wanted = None if options.no_discover else [*targets, "__main__"]
+    api.install(
+        backend=options.backend, dynamic=options.dynamic,
+        discover=wanted or (), discover_filter=_filter(options.exclude),
+    )  # fmt: skip
+    try:
+        code, program = (running.module if is_module else running.script)(name)
+    except SyntaxError as error:
+        sys.excepthook(type(error), error, None)
+        return 1
+    if wanted is not None and api.runtime.discovery is not None:
+        api.runtime.discovery.watch_code(code, "__main__")
+    began = time.perf_counter()
+    return running.execute(code, program, lambda: _summarize(options, name, time.perf_counter() - began))
+
+
+def _filter(patterns: list[str] | None) -> Callable[[FunctionType], bool] | None:
+    if not patterns:
+        return None
+    wanted = [part for text in patterns for part in text.split(",")]
+    return lambda f: not any(fnmatch.fnmatchcase(f"{f.__module__}.{f.__qualname__}", pattern) for pattern in wanted)
+
+
+def _summarize(options: argparse.Namespace, name: str, seconds: float) -> None:
+    summary = api.runtime.summary()
+    if options.json is not None:
+        _write(options.json, json.dumps({"program": name, "seconds": seconds, **summary.to_dict()}, indent=1))
+    if options.quiet:
+        return
+    lines = [f"torchgraft: {name} ran {seconds:.1f} s"]
+    if config.switched_off():
+        lines.append("  TORCHGRAFT=0 in the environment: nothing was compiled")
+    elif not api.installed():
+        lines.append("  the program has called tracer.uninstall(), so nothing is left to tell")
+    else:
+        lines.append(str(summary))
+    print("\n".join(lines), file=sys.stderr)
+
+
+# looking at one function ----------------------------------------------------------------------------------------------
+def _explain(options: argparse.Namespace) -> int:
+    fn, module = load(options.target)
+    args, kwargs = arguments(options.args, options.inputs, module)
+    api.install(backend=options.backend, dynamic=options.dynamic)
+    explained = api.explain(fn)
+    for _ in range(options.calls):
+        report = explained(*args, **kwargs)
+    if options.html is not None:
+        report.to_html(options.html)
+    if options.json is not None:
+        _write(options.json, json.dumps(report.to_dict(), indent=1))
+    if options.html is None and options.json is None:
+        print(report.summary() if options.summary else report)
+    if report.exception is not None:
+        print(f"torchgraft explain: the call raised {report.exception!r}", file=sys.stderr)
+    return 1 if report.exception is not None else 0
+
+
+def _breaks(options: argparse.Namespace) -> int:
+    print(page(EXAMPLES), end="")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    facts = doctor()
+    if options.json is not None:
+        _write(options.json, json.dumps(facts, indent=1))
+        return 0
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        print(f"{name:{width}}  {value}")
+    return 0
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        print(text)
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise Wrong(f"cannot write {path!r}: {error.strerror}") from error
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run, "explain": _explain, "breaks": _breaks, "doctor": _doctor,
+}  # fmt: skip
+
