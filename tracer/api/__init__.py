@@ -228,6 +228,7 @@ def reset() -> None:
     """Drop every region. What is compiled stays so, and is captured anew when it is called."""
     runtime.reset()
     runtime.counters.clear()
+    backends.free_recordings()
 
 
 def counters() -> dict[str, Any]:
@@ -235,12 +236,14 @@ def counters() -> dict[str, Any]:
 
     regions: those that are there now, hits: of these.  compilations, recompiles, misses, guard_failures, fallbacks
     (times that no region fitted and none was made), guard_errors, graph_failures, errors; breaks: by title.
+    Of replay: recordings, replays and replay_bytes (memory that is held) of what is there now; not_replayed: by reason.
     """
     regions = [region for state in runtime.registry for region in state.regions]
     return {
         **runtime.counters.snapshot(),
         "regions": len(regions),
         "hits": sum(region.hits for region in regions),
+        **backends.replay_totals(),
     }
 
 
