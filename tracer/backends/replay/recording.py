@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .inputs import Inputs
-from .outputs import Outputs
+from .outputs import NotRecordable, Outputs
 from .pool import Pool
 
 #: takes a list of inputs; whoever calls does not count on the list afterwards
@@ -55,6 +55,8 @@ class Recording:
             static=self.plan.static_outputs,
         )  # fmt: skip
         del results
+        if not self.outputs.owned and not self.plan.mutated:
+            raise NotRecordable("it computes nothing")
         self.outputs.count_uses()
         self.pool.holds(self)
         return self
