@@ -21,6 +21,7 @@ from tests.tracer import replaying
 from tests.tracer.graph_programs import PROGRAMS, Program
 from tests.tracer.replaying import Tensor, counted, notes, replayed, same
 from tests.tracer.test_backends import compare
+from tracer.backends import lookup, toolchain
 from tracer.backends.replay.recorder import CpuRecorder
 from tracer.backends.replay.recording import Plan
 
@@ -266,8 +267,9 @@ def test_module_state_is_told_by_the_graph(no_grad: None) -> None:
 
 @pytest.mark.parametrize("make", [
     lambda n: torch.full((1, 3), float(n)).expand(4, 3), lambda n: torch.arange(24.0).add(n).view(4, 6)[:, ::2],
-    lambda n: torch.arange(12.0).add(n).view(3, 4).t(),
-], ids=["expanded", "with gaps", "transposed"])  # fmt: skip
+    lambda n: torch.arange(12.0).add(n).view(3, 4).t(), lambda n: torch.full((3, 9), float(n))[:, :1],
+    lambda n: torch.full((1, 9), float(n))[:, :1],
+], ids=["expanded", "with gaps", "transposed", "one column", "one number"])  # fmt: skip
 def test_strides_of_inputs(make: Any) -> None:
     seen = set()
 
@@ -512,3 +514,22 @@ def test_another_call_under_way_runs_the_inner_callable() -> None:
     thread.join()
     same(results[0], torch.full((3,), 10.0))
     assert fn.refused == {"another call was under way": 1}
+
+
+# the default ----------------------------------------------------------------------------------------------------------
+def test_default_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = lookup(None, options={"epilogue_fusion": False} if toolchain.missing_for_inductor() is None else None)
+    assert found.name == "auto" and found.replay is not None and not found.replay.everywhere and found.inner is not None
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert lookup(None).replay is None
+    assert lookup(None, options={"replay_sizes": [2]}).name == "auto"
+
+
+def test_a_mode_that_asks_for_cuda_graphs_leaves_them_to_replay() -> None:
+    """Inductor's own would be recorded within a recording."""
+    inner = lookup("auto", mode="reduce-overhead", options=None).inner
+    assert inner is not None
+    if inner.name == "inductor":
+        assert "triton.cudagraphs" not in inner.compiler.__wrapped__.config  # type: ignore[attr-defined]
+    assert lookup("inductor", mode="reduce-overhead").compiler.__wrapped__.config["triton.cudagraphs"]  # type: ignore[attr-defined]
