@@ -75,6 +75,36 @@ def test_whatever_refers_to_the_memory_holds_it(hold: Any) -> None:
     assert fn.replays == 3
 
 
+def test_one_of_two_results_that_are_one_tensor_holds_it() -> None:
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return y, y, y[1:], y[1:]
+
+    for place in range(4):
+        fn = replaying.site(program)
+        held = []
+        for n in range(7):
+            held.append(fn(torch.full((3,), float(n)))[place])
+        same(held, [torch.full((3 if place < 2 else 2,), 2.0 * n) for n in range(7)])
+
+
+def test_somebody_else_holds_a_result_when_it_is_recorded() -> None:
+    """As long as he does, a caller could not be told from him: the place is cloned."""
+    others: list[Tensor] = []
+
+    def program(x: Tensor) -> tuple[Tensor]:
+        others.append(x * 2)
+        return (others[-1],)
+
+    fn = replaying.site(program)
+    held = []
+    for n in range(8):
+        held.append(fn(torch.full((3,), float(n)))[0])
+        if n == 3:
+            others.clear()
+    same(held, [torch.full((3,), 2.0 * n) for n in range(8)])
+
+
 def test_a_result_that_nobody_holds_is_not_cloned() -> None:
     fn = replaying.site(lambda x: (x * 2,))
     places = {fn(torch.randn(3))[0].data_ptr() for _ in range(6)}
@@ -362,6 +392,33 @@ def test_a_failing_recorder_is_a_counted_reason() -> None:
     assert calls == 4 and "RuntimeError: operation not permitted" in reason and "and more" not in reason
 
 
+def test_what_computes_nothing_is_not_recorded() -> None:
+    fn = replaying.site(lambda x: (x[1:], x))
+    for _ in range(4):
+        x = torch.randn(3)
+        assert fn(x)[1] is x
+    assert fn.refused == {"it computes nothing": 3}
+
+
+def test_nothing_that_a_recording_casts_is_kept_by_autocast(no_grad: None) -> None:
+    """A cast that was recorded holds numbers only while the recording runs, and one that it reads may be gone then."""
+    cached = []
+
+    class Asking(CpuRecorder):
+        def record(self, *arguments: Any) -> Any:
+            cached.append(torch.is_autocast_cache_enabled())
+            return super().record(*arguments)
+
+    weight = nn.Parameter(torch.randn(3, 3))
+    fn = replaying.site(lambda x, w: (x @ w,), Asking(), static=(1,))
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(4):
+            x = torch.randn(2, 3)
+            same(fn(x, weight)[0], x @ weight)
+            assert torch.is_autocast_cache_enabled()
+    assert cached == [False] and fn.replays == 3
+
+
 def test_reasons_are_in_explain(no_grad: None) -> None:
     def synchronises(x: Tensor) -> Tensor:
         return x[torch.nonzero(x > 0).flatten()]
@@ -372,6 +429,7 @@ def test_reasons_are_in_explain(no_grad: None) -> None:
     for _ in range(3):
         same(fn(x), synchronises(x))
     assert "nonzero waits for the device (4 calls)" in str(tracer.explain(fn)(x))
+    assert counted("not_replayed")["nonzero waits for the device"] == 4
 
     on_cuda = tracer.compile(synchronises, backend="cudagraph", options={"inner": "eager"}, inplace=False)
     on_cuda(x)
