@@ -142,7 +142,7 @@ def steps(options: argparse.Namespace) -> Table:
         with torch.set_grad_enabled(grad):
             sides = {"plain": step_of(copy.deepcopy(model)), "ours": step_of(ours), "theirs": step_of(theirs)}
             for step in sides.values():
-                for _ in range(10):
+                for _ in range(20):
                     step()
             times = interleaved(sides, rounds=max(20, options.rounds // 2), seconds=0.02, clock=options.clock)
         cells = [shown(statistics.median(times[side])) for side in sides]

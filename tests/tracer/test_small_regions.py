@@ -92,6 +92,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     fresh = Machine()
     monkeypatch.setitem(globals(), "MACHINE", fresh)
     monkeypatch.setattr(measuring, "clock", lambda: fresh.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     backend = Backend("ticking", ticking, tried=True)
     monkeypatch.setitem(registry.BUILT_IN, "ticking", lambda mode, options, dynamic: backend)
     tracer.install(backend="ticking")
@@ -172,6 +173,7 @@ def test_noise_switches_nothing_off(every: int, machine: Machine) -> None:
 def test_guards_count_as_the_regions(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The original bytecode alone would not ask them."""
     monkeypatch.setattr(measuring, "clock", lambda: machine.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=False, done=lambda trial: True)
     for _ in range(2 * FEW + 4):
         trial.enter()
@@ -185,6 +187,7 @@ def test_guards_count_as_the_regions(machine: Machine, monkeypatch: pytest.Monke
 def test_the_cost_of_asking_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(10**6))
     monkeypatch.setattr(measuring, "clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=False, done=lambda trial: True)
     for _ in range(20):
         trial.enter()
@@ -200,6 +203,22 @@ def test_how_small_is_small(limit: int, tried: bool, machine: Machine) -> None:
     compiled = tracer.compile(once, inplace=False)
     run(compiled, 60, machine)
     assert run(compiled, 5, machine) == (["plain"] if tried else ["ours"]) * 5
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_long_calls_are_not_tried_for_long(grad: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is around the kernels weighs nothing there, and a trial would cost much."""
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e-3)
+    machine.ours, machine.plain = 3e-3, 2e-3
+    compiled = tracer.compile(once, inplace=False)
+    x = torch.ones(3, requires_grad=grad)
+    for _ in range(60):
+        compiled(x)
+    assert machine.ran.count("plain") < FEW
+    machine.ran.clear()
+    compiled(x)
+    assert machine.ran == ["forward" if grad else "ours"]
+    assert "a call takes more than 1 ms" in str(tracer.explain(compiled)(x))
 
 
 def test_a_wrong_limit_is_refused() -> None:
@@ -398,6 +417,7 @@ def test_one_backward_for_several_calls(
     """Each forward is slower compiled, but a faster backward may make up for that."""
     machine = Machine()
     monkeypatch.setattr(measuring, "clock", lambda: machine.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=True, done=lambda trial: True)
     number, owed = 0, 0.0
     while trial.region_is_faster() is None:

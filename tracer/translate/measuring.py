@@ -34,6 +34,8 @@ SLOWER, CLEARLY_SLOWER, CLEARLY_FASTER = 1.03, 1.3, 0.9
 #: Where backwards count, a turn is so many calls, of which these come first and are not counted: a backward behind them
 #: may be the other's. There are so many turns of each.
 ROW, FIRST, FEW_ROWS, MANY_ROWS = 32, 16, 3, 6
+#: A call that takes longer wins or loses by its kernels, not by what is around them: it is not tried any longer.
+LONG_CALL = 1e-3
 #: Calls that are not counted, since nothing is warm. When so many brought nothing, or that many not enough, it is over.
 WARM_UP, VAIN, ENDLESS = 2, 24, 20 * MANY
 
@@ -51,6 +53,7 @@ class Trial:
         self._done = done
         self._thread = threading.get_ident()
         self._turns = 0
+        self._long = 0
         self._row: list[float] = []
         self._is_plain = False
         self._entered: float | None = None
@@ -101,11 +104,14 @@ class Trial:
         """Where the region ends."""
         if self._since is None or threading.get_ident() != self._thread:
             return
+        seconds = clock() - self._since
+        self._long += seconds > LONG_CALL
+        self._over = self._over or self._long > WARM_UP
         if self.until_next:
             self._stopped = True
-            return
-        self._note(clock() - self._since)
-        self._since = None
+        else:
+            self._note(seconds)
+            self._since = None
         if self._over:
             self._tell()
 
@@ -142,6 +148,8 @@ class Trial:
 
     def figures(self) -> str:
         """In words."""
+        if self._long > WARM_UP:
+            return f"not tried against the original bytecode: a call takes more than {1e3 * LONG_CALL:.0f} ms"
         if not self.ours or not self.plain:
             return "tried against the original bytecode, but nothing could be measured"
         what = "to the next call" if self.until_next else "a call"
