@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 # One thread: the suite runs in two processes (pytest-xdist), small tensors gain nothing from more, and sums then have
@@ -33,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if wanted and not _has_gpu():
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Pytest 9 hangs its handlers on torch's structured trace too, and then torch writes one, which nobody reads."""
+    logging.getLogger("torch.__trace").handlers.clear()
+    return (yield)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

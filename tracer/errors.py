@@ -87,11 +87,11 @@ class CaptureAnew(TorchgraftError):
 
 
 class MustBeStatic(TorchgraftError):
-    """The sizes of this real tensor cannot be symbols, for what the graph does with it."""
+    """The sizes of these real tensors cannot be symbols, for what the graph does with them."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, *tensors: Any) -> None:
         super().__init__("sizes cannot be symbols")
-        self.tensor = tensor
+        self.tensors = tensors
 
 
 class InputComesLate(CaptureAnew):

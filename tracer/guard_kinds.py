@@ -418,7 +418,9 @@ def _write_bases(w: Writer, cls: type, bases: tuple[Any, ...]) -> None:
         w.add(f"{w.constant(type_mro, 'bases_of')}({text}) is {w.constant(mro, f'{text[2:]}_bases')}")
 
 
-def same_bases(cls: type, bases: list[Any]) -> bool:
-    """Are these, each held as it may be, the bases of the class?"""
+def same_bases(cls: type | None, bases: list[Any]) -> bool:
+    """Are these, each held as it may be, the bases of the class? None: the class is gone."""
+    if cls is None:
+        return False
     now = type_mro(cls)
     return len(now) == len(bases) and all(a is held(b) for a, b in zip(now, bases, strict=True))

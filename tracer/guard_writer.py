@@ -353,11 +353,15 @@ class Writer:
         self._current = ()
 
     def _bind_tensors(self, sources: list[Source]) -> str:
-        """The arguments of a check. Those which are inputs of the graph come first and are bound as one tuple."""
+        """The arguments of a check. Those which are inputs of the graph come first and are bound as one tuple.
+
+        That is worth it where the graph's arguments are a few pieces of it.
+        """
         inputs = [source for source in sources if self.number(source) in self._inputs]
         numbers = [self.number(source) for source in inputs]
         fetched = any(source.bases() for source in inputs)
-        if not fetched or len(inputs) < _AS_TUPLE or _find(numbers, self._inputs) is None:
+        pieces = _pieces(self._inputs, numbers)
+        if not fetched or pieces is None or len(inputs) < _AS_TUPLE * len(pieces):
             return _without_parentheses(self.tuple_of(sources))
         tensors, others = self.tuple_of(inputs), ", ".join(map(self.text, sources[len(inputs) :]))
         self._tuple = self._name_of_tuple(), numbers
@@ -393,19 +397,34 @@ class Writer:
         if self._tuple is None:
             return tuple(map(self.text, sources))
         name, numbers = self._tuple
-        at = _find(numbers, inputs)
-        assert at is not None
-        before, after = sources[:at], sources[at + len(numbers) :]
-        return (*map(self.text, before), f"*{name}", *map(self.text, after))
+        pieces = _pieces(inputs, numbers)
+        assert pieces is not None
+        given: list[str] = []
+        before = 0
+        for at, start, length in pieces:
+            given += map(self.text, sources[before:at])
+            given.append(f"*{name}" if length == len(numbers) else f"*{name}[{start}:{start + length}]")
+            before = at + length
+        return (*given, *map(self.text, sources[before:]))
 
 
 def _without_parentheses(text: str) -> str:
     return text.removeprefix("(").removesuffix(")").removesuffix(",")
 
 
-def _find(part: list[int], whole: list[int]) -> int | None:
-    """Where a list stands in another one."""
-    return next((at for at in range(len(whole) - len(part) + 1) if whole[at : at + len(part)] == part), None)
+def _pieces(whole: list[int], part: list[int]) -> list[tuple[int, int, int]] | None:
+    """A list as the pieces of it that stand in another in order: where there, where here, how long. None: it is not."""
+    pieces: list[tuple[int, int, int]] = []
+    found = 0
+    for at, number in enumerate(whole):
+        if found == len(part) or number != part[found]:
+            continue
+        if pieces and pieces[-1][0] + pieces[-1][2] == at:
+            pieces[-1] = (*pieces[-1][:2], pieces[-1][2] + 1)
+        else:
+            pieces.append((at, found, 1))
+        found += 1
+    return pieces if found == len(part) else None
 
 
 def is_instance_dict(source: Source) -> bool:

@@ -207,10 +207,11 @@ def plain_fake(mode: FakeTensorMode, tensor: torch.Tensor, layout: tuple[Any, An
     layout: sizes and strides, some of which are symbols.
     """
     sizes, strides = (tensor.shape, tensor.stride()) if layout is None else layout
-    meta = torch.empty_strided(
-        sizes, strides, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
-    )
-    fake = FakeTensor(mode, meta, tensor.device)
+    with torch.inference_mode(tensor.is_inference()):
+        meta = torch.empty_strided(
+            sizes, strides, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad
+        )
+        fake = FakeTensor(mode, meta, tensor.device)
     if isinstance(tensor, torch.nn.Parameter):
         fake._is_param = True
     if tensor.requires_grad and tensor.is_leaf and getattr(tensor, "grad_dtype", tensor.dtype) != tensor.dtype:

@@ -52,6 +52,12 @@ class Keeper:
                 self.kept.pop(watch_, None)
 
 
+def keeper_of(model: Any) -> Keeper | None:
+    """A model that is compiled in place has one."""
+    found = None if model is None else model.__dict__.get(COMPILED_CALL)
+    return found if isinstance(found, Keeper) else None
+
+
 class CannotWatch(Exception):
     """Something about this model is so that its guards must be asked every time."""
 
@@ -60,12 +66,13 @@ class Watched:
     """What is known of one model: it was so when `changes()` gave the number in `valid`."""
 
     __slots__ = (
-        "__weakref__", "bases", "begun", "dicts", "model", "modules", "other_bases", "pinned", "root_dict", "root_type",
-        "tensors", "thread", "valid", "who",
+        "__weakref__", "bases", "begun", "dicts", "keeper", "model", "modules", "other_bases", "pinned", "root_dict",
+        "root_type", "tensors", "thread", "valid", "who",
     )  # fmt: skip
 
-    def __init__(self, root: Any, seen: Seen) -> None:
+    def __init__(self, root: Any, seen: Seen, keeper: Keeper) -> None:
         self.valid: int | None = None
+        self.keeper = weakref.ref(keeper)
         self.who = next(_numbers)
         self.root_type, self.root_dict = type(root), root.__dict__
         self.modules = [(module, module.__dict__, type(module)) for module in seen.modules[1:]]
@@ -101,9 +108,8 @@ class Watched:
         return self.valid is None and self.begun == changes() and self.thread != threading.get_ident()
 
     def drop_old(self) -> None:
-        model = self.model()
-        keeper = None if model is None else model.__dict__.get(COMPILED_CALL)
-        if isinstance(keeper, Keeper):
+        keeper = self.keeper()
+        if keeper is not None:
             keeper.drop_old()
 
     def is_of(self, seen: Seen) -> bool:
@@ -257,14 +263,18 @@ class Watch:
     """Watches models for one region. `watched()` gives what is known of the last one, `on` whether it is worth it.
 
     look: finds what a model is made of; it is asked only where the region's guards hold.  hits: the region's.
+    owner: the model compiled in place whose private copies' region this is: it keeps what is known of its parts, which
+    hold nothing of ours themselves.
     """
 
     __slots__ = (
-        "__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "_waited", "on", "watched",
+        "__weakref__", "_foreign", "_hits", "_hits_before", "_look", "_state", "_tries", "_waited", "on", "owner",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, look: Callable[[Any], Seen], hits: list[int]) -> None:
         self.watched: Callable[[], Watched | None] = _nothing
+        self.owner: Callable[[], Any] = _nothing
         self.on = True
         self._look = look
         self._hits = hits
@@ -276,8 +286,8 @@ class Watch:
         if not _lock.acquire(blocking=False):
             return
         try:
-            keeper = root.__dict__.get(COMPILED_CALL)
-            if isinstance(keeper, Keeper):
+            keeper = keeper_of(root) or keeper_of(self.owner())
+            if keeper is not None:
                 self._saw(root, keeper)
             else:
                 self._give_up(None)
@@ -305,7 +315,7 @@ class Watch:
         elif watched is not None and watched.is_of(seen):
             watched.begin()
         else:
-            watched = keeper.kept[self] = Watched(root, seen)
+            watched = keeper.kept[self] = Watched(root, seen, keeper)
             self.watched = weakref.ref(watched)
         if watched is not None and self._tries > 1:
             self._state = watched.state()

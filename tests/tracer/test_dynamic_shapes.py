@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 import tracer
 from tests.support import CountingBackend, check_calls, compile_with
@@ -78,6 +80,22 @@ def written(x: Any) -> Any:
     return x.sum()
 
 
+def tensors_of_sizes(x: Any) -> Any:
+    n = x.shape[0]
+    listed = torch.tensor([n, 3, n - 1], device=x.device), x.new_tensor([n]), x.new_tensor(n, dtype=torch.int64)
+    return torch.tensor(n), torch.as_tensor(n, dtype=x.dtype), torch.tensor((n, 0.5)), *listed, x.new_tensor([2, 3])
+
+
+def products(x: Any) -> Any:
+    rest = torch.Size([x.shape[0], 2]), x.shape + (1,), (1,) + x.shape, x.shape[:1] + torch.Size([2])  # noqa: RUF005
+    return x.view(math.prod(x.shape)), x.view(math.prod(x.shape[:1], start=1), -1), x * x.shape.numel(), rest
+
+
+def shifts(x: Any) -> Any:
+    n = x.shape[0]
+    return x * (n << 2), x[: n >> 1], x * (-n >> 1), x * 2**n, x * divmod(n, 3)[1], divmod(-n, 4), 3 ** (n - 3)
+
+
 def divisible(x: Any) -> Any:
     return x.view(x.shape[0] // 2, -1) if x.shape[0] % 2 == 0 else x.view(-1)
 
@@ -109,6 +127,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]] = {
     "smaller": (smaller, BATCHES, 2),
     "chunks": (chunks, BATCHES, 2),
     "padded": (padded, BATCHES, 2),
+    "tensors of sizes": (tensors_of_sizes, BATCHES, 2),
+    "products": (products, BATCHES, 2),
+    "shifts": (shifts, [*BATCHES[:4], (torch.randn(3, 3),)], 2),
     "written": (written, BATCHES, 2),
     "divisible": (divisible, sized((4, 3), (6, 3), (7, 3), (8, 3), (9, 3)), 3),
     "image": (lambda x: F.avg_pool2d(F.relu(x), 2), sized((1, 3, 8, 8), (1, 3, 12, 12), (1, 3, 16, 20)), 2),
@@ -162,7 +183,10 @@ def test_programs(name: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("name", ["causal", "heads", "written", "smaller", "a number that is a size", "shapes"])
+@pytest.mark.parametrize(
+    "name",
+    ["causal", "heads", "written", "smaller", "a number that is a size", "shapes", "tensors of sizes", "shifts"],
+)
 def test_backends(name: str, backend: str) -> None:
     fn, calls, _ = PROGRAMS[name]
     check_calls(fn, *calls, backend=backend, tolerance=(1e-5, 1e-5) if backend == "inductor" else None)
@@ -177,6 +201,36 @@ def test_symbols_from_the_start(name: str) -> None:
     for call in calls:
         compiled(*call)
     assert backend.frame_count <= graphs
+
+
+@pytest.mark.parametrize("name", ["causal", "heads", "written", "cache that grows", "list of tensors", "shapes"])
+def test_tensors_of_inference_mode(name: str) -> None:
+    """They have symbols too: a loop that generates text is such a program."""
+    fn, calls, graphs = PROGRAMS[name]
+    backend = CountingBackend()
+    compiled = compile_with(fn, backend=backend)
+    with torch.inference_mode():
+        calls = tree_map_only(torch.Tensor, torch.clone, calls)
+        check_calls(fn, *calls)
+        check_calls(fn, *calls, backend="aot_eager")
+        for call in calls:
+            leaves = [leaf for leaf in tree_leaves(compiled(*call)) if isinstance(leaf, torch.Tensor)]
+            assert all(leaf.is_inference() for leaf in leaves)
+    assert backend.frame_count <= graphs
+
+
+def test_tensors_of_inference_mode_outside_of_it() -> None:
+    def f(x: Any) -> Any:
+        return x.view(-1), x + 1
+
+    with torch.inference_mode():
+        calls = tree_map_only(torch.Tensor, torch.clone, BATCHES)
+    backend = CountingBackend()
+    compiled = compile_with(f, backend=backend)
+    for (x,) in calls:
+        view, more = compiled(x)
+        assert view.is_inference() and not more.is_inference() and torch.equal(more, x + 1)
+    assert backend.frame_count == 2
 
 
 def test_never_a_symbol() -> None:
@@ -225,6 +279,42 @@ def test_history_of_a_tensor() -> None:
         f(x, v).backward()
         assert torch.equal(w.grad, v.grad)
     assert backend.frame_count == 4
+
+
+def test_inputs_that_share_memory_and_are_read() -> None:
+    """Each has symbols of its own, and what is a view of one still shares the memory of all."""
+
+    def f(x: Any, w: Any) -> Any:
+        q, k, v = (x @ w).chunk(3, -1)
+        print(end="")
+        return (q @ k.transpose(-1, -2)).softmax(-1) @ v, q[:1], k
+
+    backend = CountingBackend()
+    compiled = compile_with(f, backend=backend)
+    w = torch.randn(4, 12, requires_grad=True)
+    for n in (4, 5, 6, 7, 8):
+        x = torch.randn(2, n, 4)
+        result, expected = compiled(x, w), f(x, w)
+        assert all(map(torch.equal, result, expected))
+        assert result[1].untyped_storage().data_ptr() == result[2].untyped_storage().data_ptr()
+        assert torch.equal(*(torch.autograd.grad(side[0].sum(), w)[0] for side in (result, expected)))
+    assert backend.frame_count == 4
+    check_calls(f, *((torch.randn(2, n, 4), w.detach()) for n in (4, 5, 6)), backend="aot_eager")
+
+
+@pytest.mark.parametrize("write", ["x.add_(1)", "y.add_(1)", "x.resize_(1)", "z.mul_(2); r = r + x"])
+@pytest.mark.parametrize("first", ["", "r = y * 2", "r = x * y", "r = x + z"])
+def test_inputs_that_share_memory_and_one_is_written(write: str, first: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(f"def f(x, y, z):\n    r = 0\n    {first}\n    {write}\n    return r + y, z, y[1:]\n", namespace)
+    f = namespace["f"]
+
+    def of_one(n: int) -> Any:
+        base = torch.arange(40.0).view(10, 4)
+        return base[:n], base[1 : n + 1], base[10 - n :]
+
+    check_calls(f, *map(of_one, (3, 4, 5, 6)))
+    check_calls(f, *(tuple(map(torch.clone, of_one(n))) for n in (3, 4, 5)), *map(of_one, (3, 4, 5, 6)))
 
 
 def test_inputs_that_share_memory() -> None:

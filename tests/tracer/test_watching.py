@@ -311,6 +311,86 @@ def test_a_part_that_is_found_in_two_ways_is_asked_for_at_each_call() -> None:
     assert result(model, x) == result(plain, x)
 
 
+class Breaks(Net):
+    """What follows the break is a region of a private copy, and so is what follows it in the caller."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.shift
+        print(end="")
+        return super().forward(x)
+
+
+class Holder(torch.nn.Module):
+    """The model that is compiled; its part breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Breaks()
+        self.after = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.after(self.inner(x))
+
+
+def holder() -> tuple[Any, Any]:
+    """A plain one, and a compiled one whose part's region is watched."""
+    plain, model = make(Holder), make(Holder)
+    tracer.compile(model)
+    for _ in range(6):
+        model(x)
+    assert any(w.model() is model.inner for w in watched(model))
+    return plain, model
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_changes_of_a_part_that_breaks_are_seen(how: str) -> None:
+    plain, model = holder()
+    CHANGES[how](plain.inner)
+    CHANGES[how](model.inner)
+    for _ in range(4):
+        assert result(model, x) == result(plain, x)
+
+
+@pytest.mark.parametrize("attribute", ["inner", "after"])
+def test_a_part_that_breaks_is_another_one(attribute: str) -> None:
+    plain, model = holder()
+    for _ in range(3):
+        for m in (plain, model):
+            setattr(m, attribute, copy.deepcopy(getattr(m, attribute)))
+            for parameter in getattr(m, attribute).parameters():
+                parameter.data.mul_(1.5)
+        for _ in range(4):
+            assert result(model, x) == result(plain, x)
+
+
+def test_a_part_that_breaks_is_watched_by_the_model_alone() -> None:
+    plain, model = holder()
+    assert set(vars(model.inner)) == set(vars(plain.inner))
+    inner = model.inner
+    assert result(inner, x) == result(plain.inner, x)
+    gone = [weakref.ref(o) for o in (model, model.after)]
+    gc.collect()
+    gc.disable()
+    try:
+        del model
+        assert [ref() for ref in gone] == [None] * 2 and dict_events.watched_count() == 0
+    finally:
+        gc.enable()
+    assert result(inner, x) == result(plain.inner, x)
+
+
+def test_a_part_that_breaks_and_was_taken_out_dies() -> None:
+    _, model = holder()
+    gone = [weakref.ref(o) for o in (model.inner, model.inner.first)]
+    model.inner = torch.nn.Identity()
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 2
+    model(x)
+    gc.collect()
+    del model
+    assert dict_events.watched_count() == 0
+
+
 @pytest.mark.parametrize("how", CHANGES)
 def test_changes_are_seen(how: str) -> None:
     change = CHANGES[how]
@@ -876,7 +956,11 @@ def test_what_cannot_be_watched_is_right_all_the_same(how: str) -> None:
         for m in (plain, model):
             m.scale = float(turn // 2)
         assert result(model, x) == result(plain, x)
-    assert dict_events.watched_count() == 0
+    if how == "dict of another type":  # a break: what stands behind it may be watched
+        dicts = [d for w in watched(model) for d in w.dicts]
+        assert not any(d is vars(model.first) or d is model.first._parameters for d in dicts)
+    else:
+        assert dict_events.watched_count() == 0
 
 
 def test_a_model_of_a_function_is_not_watched() -> None:

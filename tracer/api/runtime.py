@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -207,10 +207,12 @@ class Runtime:
         tag: str = "",
         start: int | None = None,
         discovered: bool = False,
+        stands_for: tuple[str, Callable[..., Any]] | None = None,
     ) -> CodeState:
         """Compile this function object in place. One state serves all that share code, globals, options and tag.
 
         start: where its first entry stands, if not at its start.  discovered: nobody asked for this very function.
+        stands_for: what messages call it, and whose place they give.
         """
         with self._lock:
             if self.discovery is not None and not discovered:
@@ -222,6 +224,8 @@ class Runtime:
             state = self.registry.find(original, key)
             if state is None:
                 state = self.registry.create(original, function.__globals__, options, key, start)
+                if stands_for is not None:
+                    state.stand_for(*stands_for)
             if earlier is not state:
                 state.add(function)
                 if earlier is not None:
@@ -251,7 +255,9 @@ class Runtime:
                 found[0].take_away()
             compiled = CompiledModel(model, self._forget_model)
             self._models[id(model)] = compiled, options.key
-            self.adopt(compiled.private, options, start=compiled.start).name = f"{type(model).__qualname__}.__call__"
+            name = f"{type(model).__qualname__}.__call__"
+            state = self.adopt(compiled.private, options, start=compiled.start, stands_for=(name, model.forward))
+            state.family.model = compiled.reference
             if self._armed:
                 compiled.put()
 

@@ -123,7 +123,8 @@ class EntryState:
         self.layout: EntryLayout = entry_layout(decoded, index)
         self.exits: frozenset[int] = returns(decoded, index)
         self.direct = is_direct(decoded, index, self.exits)
-        self.line = decoded.instructions[index].positions[0] or state.line
+        line = None if state.stands_for_another else decoded.instructions[index].positions[0]
+        self.line = line or state.line
         self.slot: FunctionType = new_slot(self._name, self.layout.parameters, self._namespace)
         self._silent: CodeType = self.slot.__code__
         self._wide: weakref.ref[FunctionType] | None = None

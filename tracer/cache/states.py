@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class CodeState:
         self.name = original.co_qualname  # what messages call it
         self.filename = original.co_filename
         self.line = original.co_firstlineno
+        #: it is nobody's own code (a model's root): messages give the line above for all of it
+        self.stands_for_another = False
         self.globals = namespace
         self.options = options
         #: where the first entry stands, if not at the function's start
@@ -63,6 +65,12 @@ class CodeState:
     def place(self, line: int | None = None) -> str:
         """How messages begin: the function and a line of it, or its first one."""
         return f"{self.name} ({self.filename}:{self.line if line is None else line})"
+
+    def stand_for(self, name: str, function: Callable[..., Any]) -> None:
+        """Messages speak of this function: what is compiled is a small one that calls it, and nobody wrote that."""
+        self.name, code = name, getattr(function, "__code__", None)
+        if isinstance(code, CodeType):
+            self.filename, self.line, self.stands_for_another = code.co_filename, code.co_firstlineno, True
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
@@ -189,6 +197,8 @@ class Family:
 
     def __init__(self, root: CodeState) -> None:
         self._root = weakref.ref(root)
+        #: the model that is compiled in place, if it is one
+        self.model: Callable[[], Any] = _no_model
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
@@ -220,3 +230,7 @@ class Family:
                 state = reference()
                 if state is not None:
                     state.drop_regions()
+
+
+def _no_model() -> None:
+    return None

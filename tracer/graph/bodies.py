@@ -15,8 +15,9 @@ import torch
 import torch.fx
 
 from ..errors import GraphBreak
-from .finishing import remove_dead_code, storage_of
+from .finishing import remove_dead_code
 from .fx_capture import GraphTensor
+from .inputs import storage_of
 from .sizes import SIZE_NODE
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from . import finishing
 from .arguments import PLAIN, convert
 from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
-from .finishing import storage_of
 from .fx_capture import EndState, Examples, FxCapture, GraphInput, GraphNumber, GraphTensor
-from .inputs import FakeMaker, refuse_input
+from .inputs import FakeMaker, refuse_input, storage_of
 from .refused import refuse
 from .shapes import Layout, Shapes
 from .sizes import SizeNodes
@@ -173,7 +172,10 @@ class GraphBuilder:
                     continue
                 if storage_of(real) == storage and storage_of(known.fake) in self._changed:
                     raise InputComesLate(tensor)
-        return self._fakes.fake(tensor, layout)
+        fake = self._fakes.fake(tensor, layout)
+        for storage in self._written:
+            self._fakes.if_written(storage)
+        return fake
 
     def real_of(self, tensor: GraphTensor) -> torch.Tensor:
         """The real tensor that an input stands for."""
@@ -366,8 +368,7 @@ class GraphBuilder:
             if any(map(_overlaps_itself, (tensor, *self._inputs_in(storage)))):  # real ones may refuse it
                 raise GraphBreak("argument cannot be in a graph", "expanded and written", "clone it first")
             wrote = True
-            if storage in self._fakes.views:
-                raise MustBeStatic(self._fakes.views[storage])
+            self._fakes.if_written(storage)
             self._written[storage] = None
             # Autograd history, shape, and the value of a known constant stay changed when the node is erased.
             if metadata(tensor) != before:
@@ -489,7 +490,7 @@ class GraphBuilder:
         return FxCapture(
             module=lazy_graph_module(self.root, graph),
             inputs=inputs,
-            outputs=finishing.describe_outputs(outputs, inputs),
+            outputs=finishing.describe_outputs(outputs, inputs, self._fakes.real_storage),
             mutates_inputs=tuple(i for i, given in enumerate(inputs) if self._is_written(given)),
             uses_rng=self.random,
             changes_state=finishing.changes_state(graph),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 import torch.fx
 
 from .fx_capture import GraphInput, GraphTensor, Output
+from .inputs import storage_of
 from .sizes import SIZE_NODE
 from .state import GRAD_MODE, STATE_TARGETS
 
@@ -63,21 +64,24 @@ def count_operators(graph: torch.fx.Graph) -> int:
     )
 
 
-def storage_of(fake: torch.Tensor) -> int:
-    """Identity of a tensor's storage, for as long as the tensor lives."""
-    return fake.untyped_storage()._cdata
+def describe_outputs(
+    outputs: Sequence[GraphTensor], inputs: Sequence[GraphInput], real_storage: Mapping[int, int]
+) -> tuple[Output, ...]:
+    """real_storage: by the storage of an input's fake, that of the input. Fakes may not share what real ones share."""
 
+    def memory_of(tensor: GraphTensor) -> tuple[bool, int]:
+        storage = storage_of(tensor.fake)
+        return (True, real_storage[storage]) if storage in real_storage else (False, storage)
 
-def describe_outputs(outputs: Sequence[GraphTensor], inputs: Sequence[GraphInput]) -> tuple[Output, ...]:
-    by_storage: dict[int, list[int]] = {}
+    by_storage: dict[object, list[int]] = {}
     for index, given in enumerate(inputs):
         if isinstance(given, GraphTensor):
-            by_storage.setdefault(storage_of(given.fake), []).append(index)
+            by_storage.setdefault(memory_of(given), []).append(index)
     position = {id(given): index for index, given in enumerate(inputs)}
-    earlier: dict[int, list[int]] = {}
+    earlier: dict[object, list[int]] = {}
     described = []
     for index, tensor in enumerate(outputs):
-        fake, storage = tensor.fake, storage_of(tensor.fake)
+        fake, storage = tensor.fake, memory_of(tensor)
         described.append(
             Output(
                 tuple(fake.shape), fake.stride(), fake.storage_offset(), fake.dtype, fake.device, fake.requires_grad,

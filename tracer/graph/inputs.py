@@ -23,21 +23,32 @@ class FakeMaker:
         self._mode = mode
         #: by real storage: the tensor whose fake was made directly, with it; None once torch knows the storage
         self._direct: dict[int, tuple[torch.Tensor, FakeTensor] | None] = {}
-        #: by real storage: the tensor with symbols among its sizes
-        self._symbolic: dict[int, torch.Tensor] = {}
-        #: by the storage of the fake: views with a history, of which the fake says nothing. They must not be written.
-        self.views: dict[int, torch.Tensor] = {}
+        #: by the identity of a tensor, which the caller keeps alive
+        self._made_alone: dict[int, FakeTensor] = {}
+        #: by real storage: the tensors with symbols among their sizes. Each has a fake of its own memory.
+        self._symbolic: dict[int, list[torch.Tensor]] = {}
+        #: by the storage of a fake: that of the real tensor
+        self.real_storage: dict[int, int] = {}
+        #: real storages which a fake says too little of to be written: of a view with a history, and shared ones
+        self._only_read: set[int] = set()
 
     def fake(self, tensor: torch.Tensor, layout: Layout | None = None) -> FakeTensor:
         """Raises GraphBreak for a tensor that a fake cannot stand for. The caller keeps the real tensor alive.
 
-        layout: its sizes and strides, if there are symbols among them; then it must not share memory with another.
+        layout: its sizes and strides, if there are symbols among them. Then its fake has its own memory: if it shares
+        memory with another, none of them can be written (`if_written`).
         """
         refuse_input(tensor)
-        storage = tensor.untyped_storage()._cdata
-        earlier = self._direct.get(storage)
+        storage = storage_of(tensor)
         if layout is not None or storage in self._symbolic:
-            return self._symbolic_fake(tensor, layout, storage)
+            fake = self._alone(tensor, layout, storage)
+        else:
+            fake = self._as_it_is(tensor, storage)
+        self.real_storage[storage_of(fake)] = storage
+        return fake
+
+    def _as_it_is(self, tensor: torch.Tensor, storage: int) -> FakeTensor:
+        earlier = self._direct.get(storage)
         if storage not in self._direct and _stands_alone(tensor):
             fake = plain_fake(self._mode, tensor)
             self._direct[storage] = tensor, fake
@@ -49,28 +60,43 @@ class FakeMaker:
         self._direct[storage] = None
         return self._mode.from_tensor(tensor, static_shapes=True)
 
-    def _symbolic_fake(self, tensor: torch.Tensor, layout: Layout | None, storage: int) -> FakeTensor:
-        earlier = self._direct.get(storage)
-        if earlier is not None and earlier[0] is tensor:
-            return earlier[1]
-        if storage in self._direct:
-            raise MustBeStatic(self._symbolic.get(storage, tensor))
-        assert layout is not None
-        fake = plain_fake(self._mode, tensor, (layout.sizes, layout.strides))
+    def _alone(self, tensor: torch.Tensor, layout: Layout | None, storage: int) -> FakeTensor:
+        """A fake that shares no memory, though the tensor may."""
+        known = self._made_alone.get(id(tensor))
+        if known is not None:
+            return known
+        if storage in self._direct or storage in self._symbolic:
+            self._only_read.add(storage)
+        sizes, strides = (tensor.shape, tensor.stride()) if layout is None else (layout.sizes, layout.strides)
+        fake = plain_fake(self._mode, tensor, (sizes, strides))
         if tensor.requires_grad and not tensor.is_leaf:
             with torch.enable_grad(), self._mode:
-                made = torch.empty_strided(layout.sizes, layout.strides, dtype=fake.dtype, device=fake.device)
+                made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
                 fake = made.copy_(fake)
-        self._direct[storage], self._symbolic[storage] = (tensor, fake), tensor
+        self._made_alone[id(tensor)] = fake
+        symbolic = self._symbolic.setdefault(storage, [])
+        if layout is not None:
+            symbolic.append(tensor)
         if tensor.requires_grad and tensor._is_view():
-            self.views[fake.untyped_storage()._cdata] = tensor
+            self._only_read.add(storage)
         return fake
+
+    def if_written(self, fake_storage: int) -> None:
+        """Raises MustBeStatic where a fake says too little of this memory, or of another one's that lies in it."""
+        storage = self.real_storage.get(fake_storage)
+        if storage in self._only_read:
+            raise MustBeStatic(*self._symbolic[storage])
 
     def _with_grad(self, tensor: torch.Tensor, fake: FakeTensor) -> tuple[torch.Tensor, FakeTensor]:
         """Torch compares a view's base with its fake, and looks whether both have a gradient."""
         if tensor.grad is not None and fake.grad is None:
             fake.grad = self.fake(tensor.grad)
         return tensor, fake
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's storage, for as long as the tensor lives."""
+    return tensor.untyped_storage()._cdata
 
 
 def _stands_alone(tensor: torch.Tensor) -> bool:

@@ -94,7 +94,7 @@ def _capture(request: Request, state: GlobalState) -> Capture:
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
-            attempt.ctx.keep_static(error.tensor)
+            attempt.ctx.keep_static(error.tensors)
         except CaptureAnew:
             continue
         except RunLoop as run_loop:

@@ -6,7 +6,7 @@ Values and opcode handlers reach everything above them through this object. Noth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -221,7 +221,7 @@ class Context:
         history.saw(text, tensor)
         if isinstance(tensor, torch.nn.Parameter) or text in history.static:
             return None
-        if tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
+        if tensor.is_conj() or tensor.is_neg():
             return None
         marks, dynamic = Marks.of(tensor), self.request.dynamic
         dims = frozenset(range(tensor.dim())) if dynamic else history.changed(text, tensor.dim())
@@ -233,12 +233,13 @@ class Context:
             return None
         return self.graph.shapes.layout(tensor, source, dims, history, self.here(), marks)
 
-    def keep_static(self, tensor: torch.Tensor) -> None:
-        """This tensor's sizes cannot be symbols after all: the next capture knows."""
-        source = self.graph.shapes.inputs.get(id(tensor))
-        if source is None:
-            raise InternalError("the sizes of this tensor are no symbols")
-        self.request.history.static.add(str(source))
+    def keep_static(self, tensors: Iterable[torch.Tensor]) -> None:
+        """The sizes of these tensors cannot be symbols after all: the next capture knows."""
+        for tensor in tensors:
+            source = self.graph.shapes.inputs.get(id(tensor))
+            if source is None:
+                raise InternalError("the sizes of this tensor are no symbols")
+            self.request.history.static.add(str(source))
 
     def number_symbol(self, value: float, source: Source) -> Any:
         """The symbol of a number from outside, which becomes an input of the graph."""

@@ -102,6 +102,8 @@ class Maker:
         compiled = emit.Compiled(dataclasses.replace(captured, constants=constants), call)
         compiled.on_trial = call is None and bool(callees) and not captured.spares
         emit.write_region(compiled, entry.layout.parameters, original_code=original_code)
+        if compiled.watch is not None:
+            compiled.watch.owner = state.family.model
         return Region(compiled, backend, seconds, time.perf_counter() - began, callees=tuple(callees))
 
     def _dynamic(self, state: CodeState) -> bool | None:

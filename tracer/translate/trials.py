@@ -29,7 +29,7 @@ def is_useful(state: CodeState, seen: set[int] | None = None) -> bool:
         return False
     seen.add(id(state))
     may_come = any(entry.has_work and not entry.regions for entry in list(state.entries.values()))
-    if may_come and not _is_of_a_library(state.filename):
+    if may_come and not _is_of_a_library(state.original.co_filename):
         return True
     return any(has_work(region, seen) for region in list(state.regions))
 

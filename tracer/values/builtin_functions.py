@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import builtins
 import functools
+import math
 import sys
 import types
 import typing
@@ -32,9 +33,10 @@ from .python_modules import PythonModuleValue
 from .sequences import ListValue, sorted_values
 from .sets import SetValue
 from .stepping import each
-from .symbols import smallest_or_largest
+from .symbols import has_symbol, smallest_or_largest
 from .tensors import TensorValue, call_graph
 from .text_formats import specification_is_safe
+from .tuples import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -363,7 +365,18 @@ def divmod_(ctx: Context, left: Value, right: Value, /) -> Value:
         result = None if method is None else ctx.real(method.call(ctx, [other], {}))
         if result is not None and not (isinstance(result, ConstantValue) and result.value is NotImplemented):
             return result
+    if has_symbol(ctx, [left, right]):
+        return ctx.born(TupleValue([operations.binary(ctx, op, left, right) for op in ("//", "%")]))
     return pure(divmod, "divmod()")(ctx, left, right)
+
+
+@builtin(math.prod)
+def prod(ctx: Context, iterable: Value, /, *, start: Value | None = None) -> Value:
+    items = list(_each_in_any_order(ctx, iterable))
+    numbers = [ctx.real(number) for number in (items if start is None else [start, *items])]
+    if numbers and all(isinstance(number, ConstantValue) and type(number.value) is int for number in numbers):
+        return functools.reduce(lambda product, number: operations.binary(ctx, "*", product, number), numbers)
+    return pure(math.prod, "math.prod()")(ctx, ctx.born(ListValue(items)), *([] if start is None else [start]))
 
 
 @builtin(_count_elements)

@@ -21,6 +21,7 @@ from .mappings import DictValue, new_dict, update
 from .pure_functions import known, pure
 from .sequences import ListValue, SliceValue, TupleValue
 from .sets import set_from
+from .symbols import has_symbol
 from .tensors import TensorValue, read_number
 from .unbacked import UnbackedValue
 
@@ -105,10 +106,24 @@ def range_(ctx: Context, *args: Value) -> Value:
     return TracedRange(ctx, numbers)
 
 builtin(torch.device)(pure(torch.device, "torch.device()"))
-builtin(torch.Size)(pure(torch.Size, "torch.Size()"))
 builtin_class_method(int, "from_bytes")(pure(int.from_bytes, "int.from_bytes()"))
 builtin_class_method(float, "fromhex")(pure(float.fromhex, "float.fromhex()"))
 builtin_class_method(bytes, "fromhex")(pure(bytes.fromhex, "bytes.fromhex()"))
+
+
+@builtin(torch.Size)
+def size(ctx: Context, items: Value | None = None, /) -> Value:
+    if items is None:
+        return pure(torch.Size, "torch.Size()")(ctx)
+    if type(ctx.real(items)) in (ListValue, TupleValue):
+        sizes = ctx.real(items).unpack(ctx)
+        if has_symbol(ctx, sizes) and all(_is_int(ctx.real(size)) for size in sizes):
+            return ctx.born(TupleValue(sizes, cls=torch.Size))
+    return pure(torch.Size, "torch.Size()")(ctx, items)
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and type(value.value) is int
 
 
 @builtin(slice)

@@ -16,6 +16,7 @@ from .base import Value
 from .constants import ConstantValue, constant
 from .numbers import Make, as_operand, bound_tensor, is_changing, number_input, number_tensor
 from .sequences import ListValue
+from .symbols import has_symbol
 from .tensors import WITH_NUMBERS, TensorValue, call_graph
 from .tuples import TupleValue
 
@@ -205,11 +206,14 @@ def _tensor_of_numbers(
     ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool
 ) -> Value | None:
     """`torch.tensor(k)` and `torch.tensor([k, 1.0])`."""
-    if len(args) != 1 or not set(kwargs) <= {"dtype"} or torch.get_default_device().type != "cpu":
+    if len(args) != 1 or not set(kwargs) <= {"dtype", "device"} or torch.get_default_device().type != "cpu":
+        return None
+    device = ctx.real(kwargs["device"]) if "device" in kwargs else constant(None)
+    if not isinstance(device, ConstantValue):
         return None
     data = ctx.real(args[0])
     items = [ctx.real(i) for i in data.unpack(ctx)] if type(data) in (ListValue, TupleValue) else [data]
-    if not any(is_changing(ctx, item) for item in items):
+    if not has_symbol(ctx, items) and not any(is_changing(ctx, item) for item in items):
         return None
     if any(not isinstance(item, ConstantValue) or type(item.value) not in (int, float) for item in items):
         return None
@@ -218,8 +222,21 @@ def _tensor_of_numbers(
     if None in made:
         return None
     if data is items[0]:
-        return call_graph(ctx, torch.clone, made, {})  # type: ignore[arg-type]
-    return call_graph(ctx, torch.stack, [ctx.born(ListValue(tuple(made)))], {})  # type: ignore[arg-type]
+        found = call_graph(ctx, torch.clone, made, {})  # type: ignore[arg-type]
+    else:
+        found = call_graph(ctx, torch.stack, [ctx.born(ListValue(tuple(made)))], {})  # type: ignore[arg-type]
+    return found if device.as_python(ctx) is None else call_graph(ctx, "to", [found, device], {}, method=True)
+
+
+def _new_tensor_of_numbers(
+    ctx: Context, target: Any, args: list[Value], kwargs: dict[str, Value], method: bool
+) -> Value | None:
+    """`x.new_tensor([k])`: of the dtype and on the device of x, if nothing else is said."""
+    like = ctx.real(args[0]) if len(args) == 2 else None
+    if not isinstance(like, TensorValue):
+        return None
+    options = {"dtype": constant(like.fake.dtype), "device": constant(like.fake.device), **kwargs}
+    return _tensor_of_numbers(ctx, torch.tensor, args[1:], options, method)
 
 
 def _dtype_of(
@@ -256,7 +273,9 @@ def _either(*rewrites: NewTensor) -> NewTensor:
 
 
 def _register() -> None:
-    new = {name: _filled(name) for name in _VALUE_AT} | {"tensor": _tensor_of_numbers}
+    new = {name: _filled(name) for name in _VALUE_AT} | {
+        "tensor": _tensor_of_numbers, "as_tensor": _tensor_of_numbers, "new_tensor": _new_tensor_of_numbers,
+    }  # fmt: skip
     every = {name: _with_arguments(rewrite) for name, rewrite in _ARGUMENTS.items()} | new
     for name, sign in {"add": "+", "sub": "-", "subtract": "-"}.items():
         every[name] = _either(_with_alpha(sign), every[name])

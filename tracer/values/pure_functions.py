@@ -71,7 +71,7 @@ def _functions_of(module: ModuleType) -> list[Any]:
     return [f for f in vars(module).values() if type(f) is types.BuiltinFunctionType]
 
 
-for _function in (f for module in _MODULES for f in _functions_of(module)):
+for _function in (f for module in _MODULES for f in _functions_of(module) if f is not math.prod):  # of sizes: a size
     builtin(_function)(pure(_function, _function.__qualname__))
 
 

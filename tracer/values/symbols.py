@@ -7,6 +7,7 @@ decided by them, and the graph gets the symbol in place of the number.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 #: operators whose result is an integer again
 _INTEGER = frozenset(["+", "-", "*", "//", "%"])
-#: exponents for which a power is a product
+#: exponents for which a power is a product, and bases that torch takes as well
 _POWERS = range(2, 5)
+_BASES = range(2, 65)
+#: by so many bits a shift is a product or a quotient
+_SHIFTS = range(62)
 
 
 class SymbolValue(ConstantValue):
@@ -88,7 +92,10 @@ def from_symbol(ctx: Context, number: Any) -> Any:
 
 def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -> ConstantValue | None:
     """`left op right` of integers one of which is a symbol; None where it is to be computed as any other."""
-    power = op == "**" and right.symbol is None and right.source is None and right.value in _POWERS
+    if op in ("<<", ">>") and type(left.value) is int and _is_known(right) and right.value in _SHIFTS:
+        op, right = "*" if op == "<<" else "//", constant(2**right.value)
+    power = op == "**" and _is_known(right) and right.value in _POWERS
+    power |= op == "**" and _is_known(left) and left.value in _BASES and right.value > 0
     function = BINARY.get(op) if op in _INTEGER or power else COMPARE.get(op)
     if function is None or type(left.value) is not int or type(right.value) is not int:
         return None
@@ -97,6 +104,15 @@ def symbolic(ctx: Context, op: str, left: ConstantValue, right: ConstantValue) -
     result = function(_operand(ctx, left), _operand(ctx, right))
     ctx.note_shapes()
     return from_symbol(ctx, result)
+
+
+def _is_known(number: ConstantValue) -> bool:
+    return type(number.value) is int and number.symbol is None and number.source is None
+
+
+def has_symbol(ctx: Context, values: Iterable[Value]) -> bool:
+    """Is there a symbolic number among these?"""
+    return any(isinstance(value, ConstantValue) and value.symbol is not None for value in map(ctx.real, values))
 
 
 def _operand(ctx: Context, number: ConstantValue) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,8 +14,9 @@ from ..sources import Item, Source
 from .base import Value, wraps
 from .builtin_methods import MethodsByName
 from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, plain
-from .operations import as_index, compare, equal
+from .operations import as_index, binary, compare, equal
 from .stepping import IteratorValue, advanced, exhausted
+from .symbols import has_symbol
 from .tensors import TensorValue, to_graph
 
 if TYPE_CHECKING:
@@ -155,6 +157,9 @@ class TupleValue(SequenceValue, Value):
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if op == "+" and isinstance(other, TupleValue) and torch.Size in (self.cls, other.cls):
+            if has_symbol(ctx, items := (*self._items, *other._items)):
+                made = operator.add(make_tuple(self.cls, [0] * len(self._items)), make_tuple(other.cls, []))
+                return ctx.born(TupleValue(items, cls=type(made)))
             return call_pure(ctx, operator.add, self.as_python(ctx), plain(ctx, other))
         return super().binary(ctx, op, other)
 
@@ -183,7 +188,8 @@ class TupleValue(SequenceValue, Value):
     def method_numel(self, ctx: Context) -> Value:
         if self.cls is not torch.Size:
             self.refuse("attribute cannot be read", ".numel")
-        return constant(self.as_python(ctx).numel())
+        start: Value = constant(1)
+        return functools.reduce(lambda product, size: binary(ctx, "*", product, size), self._items, start)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.fill(self, "", lambda: (self._text(out), lambda name: ()))
