@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 Backend = str | Callable[..., Any]
+#: as torch.compile says it
+MODE_AND_OPTIONS = "Either mode or options can be specified, but both can't be specified at the same time."
 
+#: Chains of so many small operators were seen to be no faster compiled than plain.
+DEFAULT_SMALL_REGION = 100
 #: A stack of 80 decoder layers has about 5,000 operators.
 DEFAULT_UNROLL_LIMIT = 6_000
 
@@ -38,6 +42,7 @@ class Settings:
     capture_dynamic_output_shape_ops: operators stay in the graph whose result's size depends on values (`nonzero()`).
     compile_after: compile a function at its n-th call (1: at once).
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
+    small_region: a region of at most so many operators is tried against the original bytecode (0: none is).
     """
 
     backend: Backend | None = None
@@ -46,6 +51,7 @@ class Settings:
     accumulated_recompile_limit: int = 256
     compile_after: int = 1
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
+    small_region: int = DEFAULT_SMALL_REGION
     fail_on_recompile_limit_hit: bool = False
     error_on_recompile: bool = False
     capture_scalar_outputs: bool = False
@@ -56,6 +62,7 @@ class Settings:
         check_dynamic(self.dynamic)
         for name in ("recompile_limit", "accumulated_recompile_limit", "compile_after", "unroll_limit"):
             check_count(name, getattr(self, name))
+        check_count("small_region", self.small_region, least=0)
         for name in (
             "fail_on_recompile_limit_hit", "error_on_recompile", "capture_scalar_outputs",
             "capture_dynamic_output_shape_ops",
@@ -87,12 +94,10 @@ class Options:
         for name in ("recompile_limit", "compile_after"):
             if (value := getattr(self, name)) is not None:
                 check_count(name, value)
-        if self.mode is not None and not isinstance(self.mode, str):
-            raise TypeError(f"mode must be a string, not {self.mode!r}")
         if self.options is not None and not isinstance(self.options, Mapping):
             raise TypeError(f"options must be a dict, not {self.options!r}")
         if self.mode is not None and self.options is not None:
-            raise ValueError("give mode or options, not both")
+            raise RuntimeError(MODE_AND_OPTIONS)
 
     @property
     def key(self) -> Hashable:
@@ -147,9 +152,9 @@ def check_dynamic(dynamic: object) -> None:
         raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
 
 
-def check_count(name: str, value: object) -> None:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} must be an int of at least 1, not {value!r}")
+def check_count(name: str, value: object, *, least: int = 1) -> None:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
 
 
 def check_bool(name: str, value: object) -> None:

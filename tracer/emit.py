@@ -29,14 +29,23 @@ from .watching import Watch
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
 #: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
 HELPERS = ("k_miss", "k_failed", "k_raised", "k_trial")
-#: After so many runs a region on trial reports.
+#: After so many runs a region that only hands private copies over reports.
 TRIALS = frozenset([20, 200, 2000])
+#: ... and one that is small: at the first of these where it can be, it is tried.
+SMALL_TRIALS = frozenset([6, 12, 24, 48, 96, 192])
 
 
 class _Helper(str):
     """A constant of a region that each slot puts its own helper of this name in for."""
 
     __slots__ = ()
+
+
+def exchange_call(region: Compiled, old: Any, new: Any) -> None:
+    """From now on the region's text calls another thing; slots get it when they are written anew."""
+    if region.written is not None:
+        constants = {name: new if value is old else value for name, value in region.written.constants.items()}
+        region.written = replace(region.written, constants=constants)
 
 
 OriginalCode = Callable[[types.CodeType], types.CodeType]
@@ -59,7 +68,8 @@ class Compiled:
     call: takes the graph's inputs and returns its outputs; None for a capture without a graph.
     number: names the region in calls of the helpers.  hits: how often it ran, in a list that the text counts in.
     watch: watches the model, so that most guards need not be asked.
-    on_trial: it has no graph, and only hands private copies over: its text reports how often it ran.
+    reports: after so many runs its text says so (`k_trial`).
+    turn: says at each call, once the guards hold, whether it is the original bytecode's turn.  off: it always is.
     """
 
     capture: Capture
@@ -68,14 +78,17 @@ class Compiled:
     hits: list[int] = field(default_factory=lambda: [0])
     written: RegionText | None = field(default=None, repr=False)
     watch: Watch | None = field(default=None, repr=False)
-    on_trial: bool = False
+    reports: frozenset[int] = frozenset()
+    turn: Callable[[], bool] | None = field(default=None, repr=False)
+    off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RegionText:
     """One region as lines of a slot.
 
-    lines: all but its exit.  exit: how it leaves.  direct: how it leaves from a direct entry, if it can.
+    lines: its guards.  counts, report: what it does first; the latter only while reports are wanted.  body: all else
+    but its exit.  exit: how it leaves.  direct: how it leaves from a direct entry, if it can.
     loads: names beside its constants that it reads.  stores: names that it binds.  weak: each call gives an object that
     the region compares with and does not keep alive, or None: then the region can never run again.
     conditions: the guards as they stand in the lines, one by one.
@@ -89,6 +102,9 @@ class RegionText:
     exit: tuple[str, ...] = ()
     direct: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    counts: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    body: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +142,8 @@ def write_slot(
     lines += [f"    {first}()"] if first else []
     for region, text in zip(regions, texts, strict=True):
         others = set(layout.parameters).union(*(other.loads - other.stores for other in texts))
+        if region.turn is not None and wide is None:
+            constants[f"k_turn_{region.number}"] = region.turn
         renamed = _names_to_change(text, constants, others)
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
@@ -133,12 +151,23 @@ def write_slot(
             exit_: Sequence[str] = _wide_exit(region.capture.exit, wide)
         else:
             exit_ = text.direct if direct else text.exit
-        lines += renamed_in([*text.lines, *exit_], {old: new for old, new in renamed.items() if old != new})
+        region_lines = _lines(region, text, exit_, measured=wide is None)
+        lines += renamed_in(region_lines, {old: new for old, new in renamed.items() if old != new})
         own = {renamed.get(n, n): value for n, value in text.constants.items() if type(value) is not _Helper}
         constants |= own
     lines.append(f"    return k_miss({', '.join(layout.parameters)})")
     weak = {id(get): get for text in texts for get in text.weak}
     return SlotText("\n".join(lines) + "\n", constants, tuple(weak.values()))
+
+
+def _lines(region: Compiled, text: RegionText, exit_: Sequence[str], *, measured: bool) -> list[str]:
+    """A region in a slot. `measured`: in the slot whose calls are measured while it is on trial."""
+    if region.off:
+        return [*text.lines, "        return None"]
+    lines = [*text.lines]
+    if region.turn is not None and measured:
+        lines += [f"        if k_turn_{region.number}():", "            return None"]
+    return [*lines, *text.counts, *(text.report if region.reports else ()), *text.body, *exit_]
 
 
 def _wide_exit(exit_: Exit, wide: Sequence[str]) -> list[str]:
@@ -211,18 +240,19 @@ def _write_region(
     error = _free("error", taken)
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(tests, error, f"{raised}({region.number}, {error})")
-    body = [f"        {line}" for line in _body(region, constants, guards.inputs, error)]
-    lines += body
+    counts, report = _counts(region, constants)
+    body = tuple(f"        {line}" for line in _body(region, constants, guards.inputs, error))
     values = ", ".join((str(capture.exit.number), *capture.exit.values))
     exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
     direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
-    others = [*_guard_lines([test.abridged() for test in tests], error, raised), *body, *exit_, *direct]
-    loads, stores = asked | names_in(others), stored_in([*lines, *exit_, *direct])
+    others = [*_guard_lines([test.abridged() for test in tests], error, raised), *counts, *report, *body]
+    loads = asked | names_in([*others, *exit_, *direct])
+    stores = stored_in([*lines, *counts, *report, *body, *exit_, *direct])
     kept = {name: value for name, value in constants.values.items() if name in loads}
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
     return RegionText(
         tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct),
-        guards.conditions,
+        guards.conditions, counts, report, body,
     )  # fmt: skip
 
 
@@ -284,16 +314,25 @@ def _guard_lines(tests: Sequence[_Test], error: str, raised: str) -> list[str]:
     return [*lines, f"        except Exception as {error}:", f"            {raised}", "            break"]
 
 
-def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:
-    """What runs behind the guards: count, call the graph, repeat the effects."""
-    capture = region.capture
+def _counts(region: Compiled, constants: Constants) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Count the run, and say when it were so many."""
     hits = constants.reserve("k_hits", region.hits)
-    lines = [f"{hits}[0] += 1"]
-    if region.on_trial:
-        trials, trial = constants.reserve("k_trials", TRIALS), constants.reserve("k_trial", _Helper("k_trial"))
-        lines += [f"if {hits}[0] in {trials}:", f"    {trial}({region.number})"]
+    counts = (f"        {hits}[0] += 1",)
+    if not region.reports:
+        return counts, ()
+    trials, trial = constants.reserve("k_trials", region.reports), constants.reserve("k_trial", _Helper("k_trial"))
+    return counts, (f"        if {hits}[0] in {trials}:", f"            {trial}({region.number})")
+
+
+def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: str) -> list[str]:
+    """What runs behind the guards: call the graph, repeat the effects."""
+    capture = region.capture
+    lines: list[str] = []
     if region.call is not None:
-        call = f"{constants.reserve('k_graph', region.call)}({', '.join(inputs)})"
+        boxed = getattr(region.call, "boxed", None)
+        given = ", ".join(inputs)
+        call = f"{constants.reserve('k_graph', region.call if boxed is None else boxed)}"
+        call += f"({given})" if boxed is None else f"([{given}])"
         if capture.outputs:
             call = f"{', '.join(capture.outputs)}{',' if len(capture.outputs) == 1 else ''} = {call}"
         if capture.can_retry:

@@ -26,7 +26,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
-    "ASSERT", "CHECK", "SIZE_OF", "STRIDE_OF", "SYMBOLIC",
+    "ASSERT", "CHECK", "IS_SIZE", "SIZE_OF", "STRIDE_OF", "SYMBOLIC",
     "Expression", "NoNodes", "Symbol", "bounds", "decisions", "expression", "hint", "is_number", "new_symbol",
     "nodes_of",
     "printed", "raw_expression", "symbols_in", "tidied",
@@ -39,6 +39,7 @@ SIZE_OF = torch.ops.aten.sym_size.int
 STRIDE_OF = torch.ops.aten.sym_stride.int
 #: what a program says of sizes and numbers, and the operator that asks for it when a graph runs
 CHECK = torch._check
+IS_SIZE = torch._check_is_size
 ASSERT = torch.ops.aten._assert_scalar.default
 #: of sympy, which torch's environment computes with
 Expression = Any

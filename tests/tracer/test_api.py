@@ -207,7 +207,7 @@ class TestFunctions:
             tracer.install(backend="no_such_backend")
 
     def test_mode_and_options_together_are_refused(self):
-        with pytest.raises(ValueError, match="mode or options"):
+        with pytest.raises(RuntimeError, match="mode or options"):
             tracer.compile(double, mode="default", options={})
 
 

@@ -267,6 +267,14 @@ class TestExplained:
         assert "tracer.mark_dynamic(x, 0)" in grown.hint and "0/1" not in grown.hint
         assert single.new.startswith("shape (1, 8)") and "0/1 specialisation" in single.hint
 
+    def test_hints_that_would_not_help_are_not_given(self):
+        f = tracer.compile(lambda w, p: w * torch.ones(1).normal_(p), inplace=False)
+        for rows, p in ((4, 0.5), (5, 0.5), (5, 0.25)):
+            f(torch.nn.Parameter(torch.ones(rows)), p)
+        of_parameter, of_float = tracer.explain_recompiles(f).recompiles
+        assert "sizes of parameters" in of_parameter.hint
+        assert "torch.tensor(number)" in of_float.hint and "dynamic" not in of_float.hint
+
     def test_zero_and_one(self):
         f, _ = repeats()
         f(x, 2), f(x, 1), f(x, 3), f(x, 5)

@@ -69,8 +69,26 @@ def promised_in_turns(x: Any, n: Any) -> Any:
     return torch.zeros(k, m) + x.sum()
 
 
+def computed(x: Any, n: Any) -> Any:
+    """From both sides, and with functions of Python."""
+    k = n.item()
+    torch._check_is_size(k)
+    torch._check(k <= 9)
+    return (
+        1 + k, 2 * k - 1, 7 // (1 + k), 10 - k, k**2, abs(k - 3), min(k, 3), max(4, k, k - 1), divmod(k, 2)[0],
+        float(n), int(x.max()), x * (0.5 / (k + 1)), torch.ones(k) * abs(-k), x * (k > 3),
+    )  # fmt: skip
+
+
+def listed(x: Any, n: Any) -> Any:
+    a, b = torch.stack([n, n + 1]).tolist()
+    rows = x[:2].tolist()
+    return torch.zeros(a, 2) + b, sum(rows[0]) + rows[1][0], n.tolist() + 1
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
-    "size": size, "promised": promised, "scaled": scaled, "chosen": chosen, "lengths": lengths,
+    "computed": computed, "listed": listed, "size": size,
+    "promised": promised, "scaled": scaled, "chosen": chosen, "lengths": lengths,
     "indexed": indexed, "promised in turns": promised_in_turns,
 }  # fmt: skip
 

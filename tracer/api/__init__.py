@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import backends, config, log
-from ..config import DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
+from ..config import DEFAULT_SMALL_REGION, DEFAULT_UNROLL_LIMIT, Backend, Options, Settings, Stance
 from ..discovery import Discovered, Filter, Target
 from ..errors import GraphBreak
 from ..listener import Listener
@@ -47,6 +47,7 @@ def install(
     error_on_recompile: bool = False,
     capture_scalar_outputs: bool = False,
     capture_dynamic_output_shape_ops: bool = False,
+    small_region: int = DEFAULT_SMALL_REGION,
     discover: Iterable[Target] | Target = (),
     discover_filter: Filter | None = None,
 ) -> None:
@@ -63,6 +64,9 @@ def install(
     compile_after: a function is compiled at its n-th call; until then it runs as it is. Calls count from `install`,
     `compile` or `reset` on, whichever was last, for all functions together that share what is compiled.
     unroll_limit: how many nodes of a graph one loop may become; a longer one runs as a loop with a compiled body.
+    small_region: with Inductor, a region of at most so many operators is tried once it is warm: some calls run it, some
+    the original bytecode, and where that is faster it stays (`explain` has the figures). 0: nothing is tried, so that
+    time decides of nothing.
     discover: names of modules (each with all below it; "*": all that use torch), modules, classes, functions, models.
     Their functions, also those of modules that are imported later, are opted in when they start with tensors in hand
     (tensors, or modules and containers that hold some), the outermost first; `discovered()` tells which. Functions are
@@ -73,7 +77,7 @@ def install(
     `TORCHGRAFT=0` in the environment keeps everything off.
     """
     settings = Settings(
-        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit,
+        backend, dynamic, recompile_limit, accumulated_recompile_limit, compile_after, unroll_limit, small_region,
         fail_on_recompile_limit_hit, error_on_recompile, capture_scalar_outputs, capture_dynamic_output_shape_ops,
     )  # fmt: skip
     if backend is not None and not config.switched_off():

@@ -206,13 +206,13 @@ class Runtime:
         options: Options,
         tag: str = "",
         start: int | None = None,
-        discovered: bool = False,
         stands_for: tuple[str, Callable[..., Any]] | None = None,
+        discovered: bool = False,
     ) -> CodeState:
         """Compile this function object in place. One state serves all that share code, globals, options and tag.
 
-        start: where its first entry stands, if not at its start.  discovered: nobody asked for this very function.
-        stands_for: what messages call it, and whose place they give.
+        start: where its first entry stands, if not at its start.  stands_for: what messages call it, and whose place
+        they give.  discovered: nobody asked for this very function.
         """
         with self._lock:
             if self.discovery is not None and not discovered:

@@ -2,5 +2,6 @@
 
 from .compiling import Compiled, compile_graph
 from .registry import Backend, lookup, names
+from .straight import StraightCall
 
-__all__ = ["Backend", "Compiled", "compile_graph", "lookup", "names"]
+__all__ = ["Backend", "Compiled", "StraightCall", "compile_graph", "lookup", "names"]

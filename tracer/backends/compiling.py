@@ -1,8 +1,8 @@
 """Compile one captured graph with one backend.
 
 What a call of the result costs beside the kernels, by backend (see tests/tracer/test_backends.py for how it was found):
-`eager` is the bound `forward` that FX wrote; the rest return what the backend returned, without the wrapper by which
-torch.compile keeps TorchDynamo out of it.
+`eager` is the bound `forward` that FX wrote; `inductor` has the straight way (straight.py); the rest return what the
+backend returned, without the wrapper by which torch.compile keeps TorchDynamo out of it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from .. import torch_private
 from ..errors import BackendFailed
 from ..graph.fx_capture import FxCapture
-from .fresh import with_fresh_results
 from .plain import plain
 from .registry import Backend
+from .straight import straight
 
 Compiled = Callable[..., Sequence[torch.Tensor]]
 
@@ -36,7 +36,7 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
         if backend.plain or not capture.operators:
             return plain(capture)
         call: Compiled = torch_private.without_wrappers(_compiled(capture, backend))
-        return with_fresh_results(capture, call) if backend.merges else call
+        return straight(capture, call) if backend.merges else call
     finally:
         capture.release()
 

@@ -18,26 +18,58 @@ from ..graph.fx_capture import FxCapture, GraphTensor, Output
 Call = Callable[..., Sequence[torch.Tensor]]
 
 
+class FreshResults:
+    """Clones what was made one and should not be.
+
+    is_certain: it is known which results those are.
+    """
+
+    def __init__(self, capture: FxCapture) -> None:
+        self._capture = capture
+        self._candidates = [index for index in range(len(capture.outputs)) if _has_a_twin(capture, index)]
+        self._to_clone: list[int] | None = None if self._candidates else []
+
+    @property
+    def is_certain(self) -> bool:
+        return self._to_clone is not None
+
+    def of(self, inputs: Sequence[Any], results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The results of a call, each with memory of its own where eager's has that."""
+        now = self._to_clone
+        if now is None:
+            now = _to_clone(self._capture, self._candidates, inputs, results)
+            if all(_storage(results[index]) is not None for index in self._candidates):  # what is empty tells nothing
+                self._to_clone = now
+        return cloned(results, now) if now else results
+
+    def around(self, call: Callable[[list[Any]], Sequence[torch.Tensor]]) -> Callable[[list[Any]], Any]:
+        """What takes a list of inputs, once it is certain; itself where nothing is to be done."""
+        places = self._to_clone
+        assert places is not None
+        if not places:
+            return call
+
+        def fresh(inputs: list[Any]) -> Sequence[torch.Tensor]:
+            return cloned(call(inputs), places)
+
+        return fresh
+
+
+def cloned(results: Sequence[torch.Tensor], places: Sequence[int]) -> list[torch.Tensor]:
+    own = list(results)
+    for index in places:
+        own[index] = own[index].clone()
+    return own
+
+
 def with_fresh_results(capture: FxCapture, call: Call) -> Call:
     """`call` itself where no result could be such a one."""
-    candidates = [index for index in range(len(capture.outputs)) if _has_a_twin(capture, index)]
-    if not candidates:
+    found = FreshResults(capture)
+    if found.is_certain:
         return call
-    to_clone: list[int] | None = None
 
     def fresh(*inputs: torch.Tensor) -> Sequence[torch.Tensor]:
-        nonlocal to_clone
-        results = call(*inputs)
-        now = to_clone
-        if now is None:
-            now = _to_clone(capture, candidates, inputs, results)
-            if all(_storage(results[index]) is not None for index in candidates):  # what is empty tells nothing
-                to_clone = now
-        if now:
-            results = list(results)
-            for index in now:
-                results[index] = results[index].clone()
-        return results
+        return found.of(inputs, call(*inputs))
 
     return fresh
 

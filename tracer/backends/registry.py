@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from .. import log, torch_private
+from .. import log, torch_inductor, torch_private
+from ..config import MODE_AND_OPTIONS
 from .toolchain import missing_for_inductor
 
 #: torch.compile's contract: (graph, example inputs) -> a callable that takes the flat tensors and returns a tuple
@@ -23,12 +24,14 @@ class Backend:
 
     plain: it runs the graph's own Python, so there is nothing to compile.
     merges: its results may share memory that eager's don't (see fresh.py).
+    tried: its small regions are tried against the original bytecode: they are compiled for nothing but speed.
     """
 
     name: str
     compiler: CompilerFunction
     plain: bool = False
     merges: bool = False
+    tried: bool = False
 
 
 def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
@@ -37,12 +40,13 @@ def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Call
 
 def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
     if mode not in (None, "default") or options:
-        raise ValueError("the eager backend has no modes and no options")
+        log.backend.warning("the eager backend has no modes and no options: they are ignored")
     return Backend("eager", _forward, plain=True)
 
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
-    return Backend("inductor", torch_private.inductor_backend(mode, options, dynamic), merges=True)
+    compiler = torch_inductor.with_known_installation(torch_private.inductor_backend(mode, options, dynamic))
+    return Backend("inductor", compiler, merges=True, tried=True)
 
 
 #: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)
@@ -71,7 +75,7 @@ def lookup(
     if isinstance(backend, Backend):
         return backend
     if mode is not None and options is not None:
-        raise ValueError("give either mode or options: a mode is a set of options")
+        raise RuntimeError(MODE_AND_OPTIONS)
     if backend is None:
         backend = _default_name()
     if isinstance(backend, str):

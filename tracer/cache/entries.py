@@ -73,6 +73,7 @@ class Region:
     watching: weak references to the objects that it cannot do without, which drop it when they die.
     conditions: its guards one by one, once they were asked which of them failed.
     callees: what it hands private copies over of (a function, or a closure's code), and the states of these.
+    figures: how it stood in its trial against the original bytecode, if there was one.
     """
 
     compiled: Compiled
@@ -83,6 +84,7 @@ class Region:
     watching: list[weakref.ref[Any]] = field(default_factory=list)
     callees: tuple[tuple[weakref.ref[Any], weakref.ref[CodeState]], ...] = ()
     conditions: Conditions | None = None
+    figures: str = ""
 
     @property
     def capture(self) -> Capture:
@@ -112,6 +114,7 @@ class EntryState:
     passed_by: where those captures did not get, since branches were taken the other way.
     plain: how many calls no region fitted, in a list that the slot's last line counts in, once it gets no more.
     made: how many regions it ever got.  limit_told: it has all that it may have.
+    figures: of each trial that a region lost.
     muted: the codes of its slots, in their stead, while all of them are silent (`mute`).
     """
 
@@ -139,6 +142,9 @@ class EntryState:
         self.dead = False
         self.made = 0
         self.limit_told = False
+        self.figures: list[str] = []
+        #: told of each call of its slot, while one of its regions is on trial
+        self.enters: Callable[[], None] | None = None
         self.plain = [0]
         #: by backend that was forced upon everything: what was there under another
         self._aside: dict[Hashable, tuple[list[Region], bool, bool, int]] = {}
@@ -224,10 +230,14 @@ class EntryState:
         if landing in self.exits:
             return False
         self.exits |= {landing}
-        self.direct = False
+        self.renew_slot(direct=False)
+        return True
+
+    def renew_slot(self, *, direct: bool) -> None:
+        """From the next graft on it has another slot; frames that run an older graft keep theirs."""
+        self.direct = direct
         self._retired = [ref for ref in self._retired if ref() is not None] + [weakref.ref(self.slot)]
         self.slot = new_slot(self._name, self.layout.parameters, self._namespace)
-        return True
 
     def silence(self) -> None:
         """From now on its slots answer None, also to frames that are running."""

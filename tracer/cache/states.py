@@ -54,6 +54,8 @@ class CodeState:
         #: the code that has landings everywhere, with which the first calls run
         self.scouting: Scouting | None = None
         self.entries: dict[int, EntryState] = {}
+        #: slots that are told when a place is reached where a region on trial ends
+        self.stops: dict[int, FunctionType] = {}
         self.functions: dict[int, weakref.ref[FunctionType]] = {}
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
@@ -62,15 +64,15 @@ class CodeState:
         self.made: list[Made] = []
         self.family = Family(self)
 
-    def place(self, line: int | None = None) -> str:
-        """How messages begin: the function and a line of it, or its first one."""
-        return f"{self.name} ({self.filename}:{self.line if line is None else line})"
-
     def stand_for(self, name: str, function: Callable[..., Any]) -> None:
         """Messages speak of this function: what is compiled is a small one that calls it, and nobody wrote that."""
         self.name, code = name, getattr(function, "__code__", None)
         if isinstance(code, CodeType):
             self.filename, self.line, self.stands_for_another = code.co_filename, code.co_firstlineno, True
+
+    def place(self, line: int | None = None) -> str:
+        """How messages begin: the function and a line of it, or its first one."""
+        return f"{self.name} ({self.filename}:{self.line if line is None else line})"
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
@@ -179,6 +181,7 @@ class CodeState:
         for entry in list(self.entries.values()):  # what a region held may be the last of this state's functions
             entry.drop_regions()
         self.entries.clear()
+        self.stops.clear()
         self.grafted = self.scouting = None
         self.cold, self.called, self._calls = False, 0, itertools.count(1)
         self.breaks.clear()

@@ -39,6 +39,7 @@ class RegionReport:
 
     guards: each condition in words, with the user's line that needs it.  graph: its code.  table: its nodes.
     hits: how often it ran.  seconds: what its capture and its backend took.
+    trial: how a small region did against the original bytecode.
     """
 
     guards: tuple[tuple[str, UserLine | None], ...]
@@ -53,6 +54,7 @@ class RegionReport:
     number: int = 0
     text: str = ""
     table: tuple[NodeRow, ...] = ()
+    trial: str = ""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _entry(state: CodeState, entry: EntryState) -> EntryReport:
     if entry.limit_told:
         what = "at its limit of regions"
     elif entry.dead:
-        what = "nothing more is compiled here"
+        what = entry.figures[-1] if entry.figures else "nothing more is compiled here"
     elif entry.regions:
         what = counted(len(entry.regions), "region")
     else:
@@ -107,6 +107,7 @@ def _region(region: Region, text: str) -> RegionReport:
         hits=region.hits,
         capture_seconds=region.capture_seconds,
         backend_seconds=region.backend_seconds,
+        trial=region.figures,
         number=region.compiled.number,
         text=text,
         table=() if graph is None else tuple(map(_row, graph.graph.nodes)),

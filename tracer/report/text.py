@@ -130,6 +130,7 @@ def region_lines(region: RegionReport) -> list[Line]:
         f"backend {region.backend or 'none'}, captured in {took(region.capture_seconds)}, "
         f"compiled in {took(region.backend_seconds)}",
     )]  # fmt: skip
+    lines += [("", f"      {region.trial}")] if region.trial else []
     for text, line in region.guards:
         lines.append(("guard", f"      guard {text}" + ("" if line is None else f"   [{line}]")))
     lines += [("effect", f"      effect {text}") for text in region.effects]

@@ -18,6 +18,7 @@ from ..signals import raised_by_signal
 from .grafting import Grafter
 from .lock import CompileLock
 from .recompiles import refusal
+from .small_regions import SmallRegions
 from .trials import has_work, note_idle
 
 #: A region whose graph raised this often is dropped for good.
@@ -31,6 +32,7 @@ class Failures:
 
     def __init__(self, counters: Counters, lock: CompileLock) -> None:
         self.counters = counters
+        self.small_regions = SmallRegions(lock)
         self.lock = lock
         #: regions that lost an object which they cannot do without
         self._orphans: list[tuple[weakref.ref[EntryState], weakref.ref[Region]]] = []
@@ -81,12 +83,19 @@ class Failures:
             raise InternalError(f"a guard raised {type(error).__name__}: {error}") from error
 
     def trial(self, entry: EntryState, slot: FunctionType, arguments: tuple[Any, ...]) -> None:
-        """`k_trial`: a region that only hands private copies over has run so often. Where these do nothing, it goes."""
+        """`k_trial`: a region has run so often.
+
+        A small one is tried against the original bytecode. One that only hands private copies over goes, where these
+        do nothing.
+        """
         [number] = arguments
         state, region = entry.state, next((r for r in entry.regions if r.compiled.number == number), None)
         if state is None or region is None or not self.lock.take():
             return
         try:
+            if region.compiled.call is not None and region in entry.regions:
+                self.small_regions.begin(state, entry, region)
+                return
             if has_work(region) or region not in entry.regions:
                 return
             note_idle(state, region)

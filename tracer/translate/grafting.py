@@ -78,6 +78,9 @@ class Grafter:
         if slot is entry.wide() and entry.index == state.first and state.is_scouting:
             helpers["k_begins"] = Helper(entry, slot, self._begins)
             how["first"] = "k_begins"
+        elif slot is entry.slot and entry.enters is not None:
+            helpers["k_enters"] = entry.enters
+            how["first"] = "k_enters"
         compiled = [region.compiled for region in regions]
         written = emit.write_slot(state.name, entry.layout, compiled, helpers, original_code=original_code, **how)
         code = compile_slot(written.text, written.constants, name=state.name, line=entry.line)
@@ -150,6 +153,9 @@ class Grafter:
         slots = {entry.index: entry.slot for entry in entries}
         exits = {entry.index: tuple(sorted(entry.exits)) for entry in entries}
         direct = [entry.index for entry in entries if entry.direct]
+        if slots:
+            stops = {index: slot for index, slot in state.stops.items() if index not in slots}
+            slots, exits = slots | stops, exits | dict.fromkeys(stops, ())
         code = state.original
         if slots:
             code = graft(decoded, slots, landings=(), exits=exits, direct=direct, through=True)

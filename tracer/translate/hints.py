@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ..guards import Guard, Kind
 from ..holding import held, is_a
 from ..refusals import Refusal
@@ -68,6 +70,9 @@ _OF_A_FACT = {
 def _tensor(guard: Guard, refusal: Refusal) -> str:
     facts = {name: (before, now) for name, before, now in refusal.changes}
     if "shape" in facts and not facts.keys() & {"type", "dtype", "device"}:
+        kind = None if guard.expected is None else held(guard.expected.type)
+        if isinstance(kind, type) and issubclass(kind, torch.nn.Parameter):
+            return "sizes of parameters are never symbols: a model of another size is another program"
         return _shape(guard.source, *facts["shape"])
     if facts.get("type", ("", ""))[1] == "NoneType":
         return _WITH_NONE
@@ -113,6 +118,8 @@ def _number(source: Source, expected: Any, seen: str) -> str:
         return f"{ZERO_OR_ONE}; else pass it as a tensor"
     if (owner := _owner(source)) is not None:
         return f"keep the number in a tensor of {owner} (a buffer), or read and change it outside of this function"
+    if type(expected) is float:
+        return "pass it as a tensor: torch.tensor(number)"
     return "pass it as a tensor (torch.tensor(number)), or compile with dynamic=True"
 
 

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+import torch
+
 from .. import backends, emit, log
 from ..cache import CodeState, EntryState, Region, Registry
 from ..config import Settings, Stance
 from ..errors import BackendFailed, GraphBreak, OperatorFailed, forget_frames
 from ..graph.capture import Callee, Capture, ClosureCallee, Request
+from ..graph.fx_capture import FxCapture
 from ..interpreter.listening import Listening
 from ..listener import Listener
 from ..originals import original_code, plain_copy
@@ -100,11 +103,19 @@ class Maker:
                 constants[name] = copy
                 callees.append((weakref.ref(value.original), weakref.ref(inner)))
         compiled = emit.Compiled(dataclasses.replace(captured, constants=constants), call)
-        compiled.on_trial = call is None and bool(callees) and not captured.spares
+        if call is None and callees and not captured.spares:
+            compiled.reports = emit.TRIALS
+        elif captured.graph is not None and self._is_small(captured.graph, self._backend(state)):
+            compiled.reports = emit.SMALL_TRIALS
         emit.write_region(compiled, entry.layout.parameters, original_code=original_code)
         if compiled.watch is not None:
             compiled.watch.owner = state.family.model
         return Region(compiled, backend, seconds, time.perf_counter() - began, callees=tuple(callees))
+
+    def _is_small(self, graph: FxCapture, backend: backends.Backend) -> bool:
+        """Is it to be tried against the original bytecode? Which of both runs must not decide of random numbers."""
+        small = backend.tried and graph.operators <= self.settings.small_region
+        return small and not graph.uses_rng and not torch.are_deterministic_algorithms_enabled()
 
     def _dynamic(self, state: CodeState) -> bool | None:
         return self.settings.dynamic if state.options.dynamic is None else state.options.dynamic

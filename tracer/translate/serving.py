@@ -28,6 +28,7 @@ from .lock import CompileLock
 from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
 from .recompiles import changed_numbers, describe_miss, is_noted, nearest, refusals, settle
+from .settling import when_settled
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -54,6 +55,7 @@ class Translator:
         self.grafter = failures.grafter = Grafter(
             self.miss, failures.graph_failed, failures.guard_raised, failures.trial, self.start, self.lock
         )
+        failures.small_regions.grafter = self.grafter
         self.maker = Maker(registry, capture, self._adopt_copy)
         self.hotness = Hotness(self.grafter, self.maker)
         os.register_at_fork(after_in_child=self._after_fork)
@@ -350,6 +352,7 @@ class Translator:
         self.counters.add("compilations")
         if entry.regions:
             self.counters.add("recompiles")
+        when_settled(region, entry, self.grafter, self.lock)
         runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture), slot)
         self.failures.drop_when_orphaned(entry, region)
         tell_of(state, entry, region)

@@ -37,6 +37,7 @@ from .symbols import has_symbol, smallest_or_largest
 from .tensors import TensorValue, call_graph
 from .text_formats import specification_is_safe
 from .tuples import TupleValue
+from .unbacked import UnbackedValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -339,6 +340,8 @@ def abs_(ctx: Context, number: Value, /) -> Value:
         return call_graph(ctx, torch.abs, [real], {})
     if isinstance(real, ConstantValue):
         return traced(ctx, abs, real)
+    if isinstance(real, UnbackedValue):
+        return real.absolute(ctx)
     return call_number_method(ctx, real, ("__abs__",))
 
 
@@ -365,7 +368,7 @@ def divmod_(ctx: Context, left: Value, right: Value, /) -> Value:
         result = None if method is None else ctx.real(method.call(ctx, [other], {}))
         if result is not None and not (isinstance(result, ConstantValue) and result.value is NotImplemented):
             return result
-    if has_symbol(ctx, [left, right]):
+    if has_symbol(ctx, [left, right]) or any(ctx.real(value).is_graph_number for value in (left, right)):
         return ctx.born(TupleValue([operations.binary(ctx, op, left, right) for op in ("//", "%")]))
     return pure(divmod, "divmod()")(ctx, left, right)
 

@@ -33,6 +33,8 @@ def binary(ctx: Context, op: str, left: Value, right: Value) -> Value:
         if not isinstance(left.value, (int, float, complex)):
             raise GraphBreak("operator is not supported for these types", f"{left} {op} {right}")
         result = right.reflected(ctx, plain, left)
+    elif right.is_graph_number and isinstance(left, ConstantValue):
+        result = right.reflected(ctx, plain, left)
     else:
         result = _asked_in_order(ctx, plain, left, right, inplace)
     if result is not None:

@@ -6,6 +6,7 @@ decided by them, and the graph gets the symbol in place of the number.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -140,17 +141,21 @@ def _is_float_symbol(ctx: Context, value: float) -> bool:
     return request.float_symbols and request.history.floats and value != 0 and math.isfinite(value)
 
 
-def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> ConstantValue | None:
+def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> Value | None:
     """`min` or `max` of integers some of which are symbols, without deciding which; None for anything else."""
-    numbers = [value for value in values if isinstance(value, ConstantValue) and type(value.value) is int]
-    if len(numbers) < len(values) or all(number.symbol is None for number in numbers):
+    if not all(map(_is_integer, values)) or all(getattr(value, "symbol", None) is None for value in values):
         return None
     choose = torch.sym_min if name == "min" else torch.sym_max
-    result = _operand(ctx, numbers[0])
-    for number in numbers[1:]:
-        result = choose(result, _operand(ctx, number))
+    numbers = [_operand(ctx, value) if isinstance(value, ConstantValue) else value.symbol for value in values]  # type: ignore[attr-defined]
+    result = functools.reduce(choose, numbers)
     ctx.note_shapes()
     return from_symbol(ctx, result)
+
+
+def _is_integer(value: Value) -> bool:
+    if isinstance(value, ConstantValue):
+        return type(value.value) is int
+    return value.is_graph_number and isinstance(value.symbol, torch.SymInt)  # type: ignore[attr-defined]
 
 
 ConstantValue.symbolic = staticmethod(symbolic)  # type: ignore[method-assign]

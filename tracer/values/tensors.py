@@ -276,10 +276,13 @@ def to_graph(ctx: Context, value: Value) -> Any:
 def read_number(ctx: Context, tensor: TensorValue, kind: type | None) -> Value:
     """`tensor.item()` in the graph; `kind`: what int() or float() makes of it."""
     fake = tensor.fake
-    fits = kind is None or (kind is float) is fake.is_floating_point()
-    if not fits or fake.is_complex() or fake.dtype is torch.bool:
+    if fake.is_complex() or fake.dtype is torch.bool:
         raise GraphBreak("tensor value is read", f"{'item' if kind is None else kind.__name__}() of {tensor}")
-    return call_graph(ctx, "item", [tensor], {}, method=True)
+    number = call_graph(ctx, "item", [tensor], {}, method=True)
+    if kind is None or (kind is float) is fake.is_floating_point():
+        return number
+    symbol = ctx.real(number).graph_argument(ctx)  # type: ignore[attr-defined]
+    return from_symbol(ctx, (torch.sym_float if kind is float else torch.sym_int)(symbol))
 
 
 def from_graph(ctx: Context, result: Any) -> Value:

@@ -6,17 +6,21 @@ says something of them; whatever needs the number itself is a break, and there t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import GraphBreak
-from ..torch_symbols import CHECK, known_truth
+from ..torch_symbols import CHECK, IS_SIZE, known_truth
 from .base import Value
 from .constants import BINARY, COMPARE, UNARY, ConstantValue, constant
 from .objects import known
+from .operations import compare
+from .sequences import ListValue
 from .symbols import UNBACKED, from_symbol, symbol_of
+from .tensors import METHOD_MEANINGS, TensorValue, call_graph, read_number
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -83,10 +87,17 @@ class UnbackedValue(Value):
             second = other.as_python(ctx) if second is None else second
         else:
             return None
-        if function is None or op not in _OPERATORS or isinstance(self.symbol, torch.SymBool):
+        takes = op in _OPERATORS or (op == "**" and not reflected and type(second) is int and second in _POWERS)
+        if function is None or not takes or isinstance(self.symbol, torch.SymBool):
             raise GraphBreak("tensor value is read", f"{op} of {self}")
         pair = (second, self.symbol) if reflected else (self.symbol, second)
         return from_symbol(ctx, function(*pair))
+
+    def absolute(self, ctx: Context) -> Value:
+        """`abs()` of it."""
+        if not isinstance(self.symbol, torch.SymInt):
+            raise GraphBreak("tensor value is read", f"abs() of {self}")
+        return from_symbol(ctx, torch.sym_max(self.symbol, -self.symbol))
 
     def graph_argument(self, ctx: Context) -> Any:
         return self.symbol
@@ -100,6 +111,10 @@ class UnbackedValue(Value):
         return f"{out.output(tensor)}.item()"
 
 
+#: so many numbers of a `tolist()` stay in the graph
+_READ_AT_MOST = 16
+#: exponents of which torch makes a product
+_POWERS = range(1, 5)
 #: what cannot fail, or fails when the graph runs
 _OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "<", "<=", "==", "!=", ">", ">="])
 
@@ -116,4 +131,32 @@ def check(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return constant(None)
 
 
+@known(IS_SIZE)
+def check_is_size(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """torch._check_is_size: it is not negative, and not more than `max`."""
+    given = dict(zip(("i", "message", "max"), args, strict=False)) | kwargs
+    number, most = ctx.real(given["i"]), ctx.real(given.get("max", constant(None)))
+    conditions = [compare(ctx, ">=", number, constant(0))]
+    if not (isinstance(most, ConstantValue) and most.value is None):
+        conditions.append(compare(ctx, "<=", number, most))
+    for condition in conditions:
+        check(ctx, [condition], {})
+    return constant(None)
+
+
+def read_numbers(ctx: Context, tensor: TensorValue, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """`tensor.tolist()` in the graph, of a few numbers; None where it is a break."""
+    sizes = tensor.fake.shape
+    if args or kwargs or not ctx.request.capture_scalars:
+        return None
+    if not all(type(size) is int for size in sizes) or math.prod(sizes) > _READ_AT_MOST:
+        return None
+    if not sizes:
+        return read_number(ctx, tensor, None)
+    rows = [call_graph(ctx, torch.select, [tensor, constant(0), constant(row)], {}) for row in range(sizes[0])]
+    items = [read_numbers(ctx, row, [], {}) for row in rows if isinstance(row, TensorValue)]
+    return ctx.born(ListValue([item for item in items if item is not None]))
+
+
+METHOD_MEANINGS["tolist"] = read_numbers
 UNBACKED.append(UnbackedValue)
