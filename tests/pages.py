@@ -133,7 +133,7 @@ class Runner:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             exec(code, self.module.__dict__)
-        return _TORCHS_LOG.sub("", printed.getvalue())
+        return _without_places(printed.getvalue())
 
     def _shell(self, block: Block) -> str:
         lines = [line for line in block.text.splitlines() if not re.match(r"make |pip install |git clone |cd ", line)]
@@ -144,15 +144,20 @@ class Runner:
         )  # fmt: skip
         if done.returncode != 0:
             raise block.wrong(f"exit code {done.returncode}: {done.stdout}")
-        return _TORCHS_LOG.sub("", done.stdout.replace(f"{os.getcwd()}/", ""))
+        return _without_places(done.stdout)
+
+
+def _without_places(printed: str) -> str:
+    return _TORCHS_LOG.sub("", printed.replace(f"{os.getcwd()}/", ""))
 
 
 @contextlib.contextmanager
 def _by_itself(module: types.ModuleType, folder: Path) -> Iterator[None]:
     """In this folder, with nothing compiled, and leaving nothing behind."""
-    before = os.getcwd()
+    before, known = os.getcwd(), set(sys.modules)
     torch_trace = logging.getLogger("torch.__trace")
     os.chdir(folder)
+    sys.path.insert(0, str(folder))
     sys.modules[module.__name__] = module
     tracer.uninstall()
     tracer.reset()
@@ -161,7 +166,10 @@ def _by_itself(module: types.ModuleType, folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-        del sys.modules[module.__name__]
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - known:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)) or name == module.__name__:
+                del sys.modules[name]
         tracer.set_logs()
         tracer.set_stance("default")
         tracer.uninstall()
