@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,9 @@ def _by_itself(module: types.ModuleType, folder: Path) -> Iterator[None]:
     tracer.reset()
     torch.manual_seed(0)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="torch")
+            yield
     finally:
         os.chdir(before)
         sys.path.remove(str(folder))
