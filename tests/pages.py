@@ -10,7 +10,7 @@ a block says what is different:
     <!-- not run: REASON -->           a program that cannot run here
 
 In output a line `...` stands for any number of lines, and `...` in a line for any text. Addresses, times and numbers
-of regions are not compared. The blocks of a page are one file, named after it, so that messages give lines; a block that
+    <!-- output on Python 3.13 -->    the same, but other versions print something else, so that it is not compared there
 begins with `# name.py` begins a file of that name.
 
 `python -m tests.pages --write` runs the pages and writes what they print now into them.

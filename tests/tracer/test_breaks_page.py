@@ -160,7 +160,8 @@ def test_the_page_is_what_is_generated(capsys: pytest.CaptureFixture[str]) -> No
     tracer.uninstall()
     assert main(["breaks"]) == 0
     shown = capsys.readouterr().out
-    assert shown == (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8"), "run: python -m tracer breaks > docs/breaks.md"
+    page = (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8")
+    assert shown == page, "run: python -m tracer breaks > docs/breaks.md"
     assert not tracer.installed()
 
 
