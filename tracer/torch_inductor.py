@@ -8,6 +8,7 @@ these files, and given to it where no file has changed since.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib
@@ -23,7 +24,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["compiled_below", "with_known_installation"]
+__all__ = ["compiled_below", "with_known_installation", "without_input_checks"]
 
 
 # compiled graphs ------------------------------------------------------------------------------------------------------
@@ -60,6 +61,67 @@ def _content(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # it is empty
         return None
+
+
+#: checks of sizes and strides in the functions that Inductor writes
+_CHECKS = ("assert_size_stride", "assert_size_stride_grouped")
+#: in a longer function they weigh nothing
+_LONG = 1_000
+
+
+def without_input_checks(graph: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that Inductor wrote, without its checks of the inputs' sizes and strides: guards asked for them.
+
+    Those of results of operators stay. The function itself where it doesn't look as expected.
+    """
+    runner, plain = getattr(call, "__self__", None), getattr(call, "__func__", None)
+    text = getattr(graph, "source_code", None)
+    if not isinstance(plain, types.FunctionType) or plain.__name__ != "call" or not isinstance(text, str):
+        return call
+    lines = text.splitlines()
+    first = plain.__code__.co_firstlineno - 1
+    if first >= len(lines) or lines[first].strip() != "def call(self, args):":
+        return call
+    margin = len(lines[first]) - len(lines[first].lstrip())
+    behind = (n for n in range(first + 1, len(lines)) if lines[n].strip() and not lines[n][: margin + 1].isspace())
+    end = next(behind, len(lines))
+    if end - first > _LONG:
+        return call
+    try:
+        tree = ast.parse("\n".join(line[margin:] for line in lines[first:end]))
+    except SyntaxError:
+        return call
+    [function] = tree.body
+    assert isinstance(function, ast.FunctionDef)
+    inputs = _unpacked(function)
+    kept = [statement for statement in function.body if not _is_check_of(statement, inputs)]
+    if len(kept) == len(function.body):
+        return call
+    function.body = kept
+    ast.increment_lineno(tree, first)
+    made: dict[str, Any] = {}
+    exec(compile(tree, plain.__code__.co_filename, "exec"), plain.__globals__, made)
+    return types.MethodType(made["call"], runner)
+
+
+def _unpacked(function: ast.FunctionDef) -> set[str]:
+    """The names of the inputs: `a, b = args`, or `[a, b]`, or one name alone."""
+    names: set[str] = set()
+    for statement in function.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name) and statement.value.id == "args":
+            found = [node for target in statement.targets for node in ast.walk(target)]
+            names |= {node.id for node in found if isinstance(node, ast.Name)}
+    return names
+
+
+def _is_check_of(statement: ast.stmt, inputs: set[str]) -> bool:
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args):
+        return False
+    called, checked = statement.value.func, statement.value.args[0]
+    if not isinstance(called, ast.Name) or called.id not in _CHECKS:
+        return False
+    names = checked.elts if isinstance(checked, ast.Tuple) else [checked]
+    return all(isinstance(name, ast.Name) and name.id in inputs for name in names)
 
 
 # the installation -----------------------------------------------------------------------------------------------------

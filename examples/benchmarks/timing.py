@@ -16,7 +16,8 @@ def interleaved(
     Each round calls every side in turn, as often as takes about `seconds`; the order moves on by one at each round.
     """
     names = list(calls)
-    times = {name: max(1, round(seconds / max(1e-9, time_of(call, 3)))) for name, call in calls.items()}
+    fastest = {name: min(time_of(call, 3) for _ in range(5)) for name, call in calls.items()}
+    times = {name: max(1, round(seconds / max(1e-9, once))) for name, once in fastest.items()}
     found: dict[str, list[float]] = {name: [] for name in names}
     collecting = gc.isenabled()
     gc.disable()

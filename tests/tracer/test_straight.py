@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tracer
+from tests.tracer.recording import record
 from tracer import torch_inductor
 from tracer.api import runtime
 from tracer.backends import StraightCall, straight, toolchain
+from tracer.backends.loosened import loosened
 
 needs_compiler = pytest.mark.skipif(toolchain.missing_for_inductor() is not None, reason="no C++ compiler")
 
@@ -440,6 +443,109 @@ def test_where_two_graphs_or_none_are_found_nothing_is_left_out() -> None:
 
     assert torch_inductor.compiled_below(layered) is None
     assert straight.torch_inductor is torch_inductor
+
+
+# checks of inputs -----------------------------------------------------------------------------------------------------
+WRITTEN = """
+import torch
+
+
+class Runner:
+    def call(self, args):
+        a, b = args
+        args.clear()
+        assert_size_stride(a, (2, 2), (2, 1), 'input')
+        assert_size_stride_grouped((a, b), ((2, 2), (2, 2)), ((2, 1), (2, 1)), 'input')
+        buf0 = torch.mm(a, b)
+        assert_size_stride(buf0, (2, 2), (2, 1), 'torch.ops.aten.mm.default')
+        assert_size_stride_grouped((a, buf0), ((2, 2), (2, 2)), ((2, 1), (2, 1)), 'both')
+        raise_at_line(14)
+        return (buf0, )
+
+    def other(self):
+        pass
+"""
+
+
+def test_only_checks_of_inputs_are_left_out() -> None:
+    asked, lines = [], []
+
+    def note(*arguments: Any) -> None:
+        asked.append(arguments[-1])
+
+    names = {"assert_size_stride": note, "assert_size_stride_grouped": note}
+    names["raise_at_line"] = lambda line: lines.append((line, sys._getframe(1).f_lineno))
+    exec(compile(WRITTEN, "written", "exec"), names)
+    runner = names["Runner"]()  # type: ignore[call-arg]
+
+    class Compiled:
+        source_code = WRITTEN
+
+    call = torch_inductor.without_input_checks(Compiled, runner.call)
+    x = torch.ones(2, 2)
+    assert torch.equal(call([x, x])[0], x @ x)
+    assert asked == ["torch.ops.aten.mm.default", "both"] and lines[0][0] == lines[0][1]
+    runner.call([x, x])
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize("text", [None, "", WRITTEN.replace("(self, args)", "(self, given)"), "x = (\n" * 20], ids=str)
+def test_what_looks_otherwise_is_left_as_it_is(text: str | None) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(WRITTEN, "written", "exec"), names)
+
+    class Compiled:
+        source_code = text
+
+    call = names["Runner"]().call
+    assert torch_inductor.without_input_checks(Compiled, call) is call
+    assert torch_inductor.without_input_checks(Compiled, len) is len
+
+
+# products with a bias -------------------------------------------------------------------------------------------------
+def linears(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    first = F.linear(x, w, b)
+    return first, F.linear(x, w, bias=b).relu(), F.linear(x, w), F.linear(input=first, weight=w, bias=b[:1].expand(4))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((4,), torch.float32), ((3, 4), torch.float32), ((2, 3, 4), torch.float64), ((3, 4), torch.bfloat16)],
+    ids=str,
+)
+def test_products_with_a_bias(shape: tuple[int, ...], dtype: torch.dtype, inductor: None) -> None:
+    compiled = tracer.compile(linears, inplace=False)
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {}
+    with torch.no_grad():
+        for _ in range(3):
+            arguments = [torch.randn(size, dtype=dtype) for size in (shape, (4, 4), (4,))]
+            torch.testing.assert_close(compiled(*arguments), linears(*arguments), **tolerance)
+    [region] = state_of(compiled).regions
+    assert region.capture.graph.module.code.count("sub") == 0  # what explain shows is what the program wrote
+
+
+def state_of(function: Any) -> Any:
+    state = runtime.state_of(function)
+    assert state is not None
+    return state
+
+
+def test_which_products_are_written_otherwise() -> None:
+    def count(*tensors: Tensor, autocast: bool = False) -> int:
+        capture = record(lambda torch_, *given: linears(*given), list(tensors))
+        with torch.autocast("cpu", enabled=autocast):
+            module = loosened(capture)
+        found = sum(node.target is operator.neg for node in module.graph.nodes)
+        assert (module is capture.module) == (found == 0)
+        return found
+
+    x, w, b = torch.randn(3, 4), torch.randn(4, 4), torch.randn(4)
+    with torch.no_grad():
+        assert count(x, w, b) == 3
+        assert count(x, w, b, autocast=True) == 0
+        assert count(x.half(), w.half(), b.half()) == 0
+    assert count(x, w.requires_grad_(), b) == 0  # its backward wants the product as it is
 
 
 # mode and options -----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import torch
 from .. import torch_private
 from ..errors import BackendFailed
 from ..graph.fx_capture import FxCapture
+from .loosened import loosened
 from .plain import plain
 from .registry import Backend
 from .straight import straight
@@ -46,7 +47,7 @@ def _compiled(capture: FxCapture, backend: Backend) -> Compiled:
     layouts = {key: (layout.sizes, layout.strides) for key, layout in capture.layouts.items()}
     with _lock, _same_random_state(), torch_private.compiling(capture.shape_env, layouts):
         try:
-            compiled = backend.compiler(capture.module, examples)
+            compiled = backend.compiler(loosened(capture) if backend.merges else capture.module, examples)
         except Exception as error:
             raise BackendFailed(backend.name, error) from error
         finally:

@@ -149,7 +149,7 @@ class _Seen:
         return "" if state[0] == below[0] or self._switches_grad_off else "the grad mode is switched on"
 
     def straight(self) -> Boxed:
-        call, places = self._below, self._counted
+        call, places = torch_inductor.without_input_checks(self._graph, self._below), self._counted
         if self._switches_grad_off:
             call = _without_grad(call)
         if not places:
