@@ -5,12 +5,12 @@ run line by line, but for `make` and `pip install`; `text` is what the block bef
 a block says what is different:
 
     <!-- output -->                    this is what the block before printed, whatever language it is coloured as
-    <!-- output on Python 3.13 -->     so, and other versions print something else, so that it is not compared there
+    <!-- output on Python 3.13 -->     so, but other versions print something else: it is not compared there
     <!-- not compared: REASON -->      output that differs from run to run
     <!-- not run: REASON -->           a program that cannot run here
 
 In output a line `...` stands for any number of lines, and `...` in a line for any text. Addresses, times and numbers
-    <!-- output on Python 3.13 -->    the same, but other versions print something else, so that it is not compared there
+of regions are not compared. The blocks of a page are one file, named after it, so that messages give lines; one that
 begins with `# name.py` begins a file of that name.
 
 `python -m tests.pages --write` runs the pages and writes what they print now into them.
