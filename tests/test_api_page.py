@@ -14,7 +14,7 @@ from tracer.command_line.parsing import parser
 
 PAGE = ROOT / "docs" / "api.md"
 #: sections that are no names
-OTHERS = {"Environment", "Command line"}
+OTHERS = {"Backends", "Environment", "Command line"}
 
 
 def sections(text: str) -> dict[str, str]:
@@ -89,7 +89,7 @@ def raising(name: str) -> bool:
     """Does the function that is called so raise something itself, or may its arguments be wrong?"""
     return name in {
         "install", "compile", "original", "disable", "explain", "explain_recompiles", "visualize", "set_logs",
-        "listen", "on_capture", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "set_stance",
+        "listen", "on_capture", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "scan", "set_stance",
     }  # fmt: skip
 
 
@@ -97,6 +97,10 @@ def test_errors_are_named() -> None:
     found = sections(PAGE.read_text(encoding="utf-8"))
     for name in tracer.__all__:
         assert ("**Errors:**" in found[name]) is raising(name), name
+
+
+def sections_of_none():
+    yield
 
 
 #: (call, error): what the page says of errors, tried out
@@ -118,6 +122,9 @@ ERRORS: list[tuple[Any, type[BaseException]]] = [
     (lambda: tracer.explain(raising)("x"), RuntimeError),
     (lambda: tracer.explain_recompiles(raising), ValueError),
     (lambda: tracer.visualize(raising, "x"), RuntimeError),
+    (lambda: tracer.scan(dict), TypeError),
+    (lambda: tracer.scan(len), TypeError),
+    (lambda: tracer.scan(sections_of_none)(), TypeError),
     (lambda: tracer.set_logs("no_such_topic"), ValueError),
     (lambda: tracer.set_logs(3), TypeError),
     (lambda: tracer.listen(3), TypeError),
