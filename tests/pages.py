@@ -47,7 +47,7 @@ _NAMED = re.compile(r"# (\w+\.py)$", re.MULTILINE)
 _SHELL = 'set -e; python() { "$PYTHON_OF_THE_TEST" "$@"; }; torchgraft() { python -m tracer "$@"; }\n'
 #: what torch says of the machine
 _TORCHS_LOG = re.compile(r"^[WIE]\d{4} [^\n]* torch/[^\n]*\n", re.MULTILINE)
-_REGION = re.compile(r"(\bregions? |\bk_(?:raised|failed|trial)\()(\d+)")
+_REGION = re.compile(r"(\bregion |\bk_(?:raised|failed|trial)\()(\d+)")
 #: what may change from run to run, and what is compared in its stead
 _CHANGING = [
     (re.compile(r"0x[0-9a-f]+"), "0x"),
