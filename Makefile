@@ -44,3 +44,4 @@ bench: venv
 	@$(with-env) examples/benchmarks/overhead.py $(ARGS)
 	@$(with-env) examples/benchmarks/breaks.py
 	@$(with-env) examples/benchmarks/dynamic.py
+	@$(with-env) examples/benchmarks/straight.py
