@@ -284,6 +284,19 @@ class TestOthers:
         assert "there is no such folder" in capsys.readouterr().err
         assert main(["visualize", "mine:INPUTS"]) == 2
 
+    def test_scan(self, mine, capsys):
+        assert main(["scan", "mine:scaled", "--summary"]) == 0
+        told = capsys.readouterr().out
+        assert "may be tensor operations" in told and "here" not in told
+        assert main(["scan", "mine:scaled", "--args", "torch.ones(2)"]) == 0
+        told = capsys.readouterr().out
+        assert "3 tensor operations, 3 captured (100%)" in told and "print() writes output" in told
+        assert main(["scan", "mine:scaled", "--inputs", "mine:INPUTS", "--json", "-"]) == 0
+        assert json.loads(capsys.readouterr().out.partition("here\n")[2])["capture_rate"] == 1
+        assert main(["scan", "mine:fails", "--args", "torch.ones(3)"]) == 1
+        assert main(["scan", "mine:Net"]) == 2
+        assert "not the class" in capsys.readouterr().err
+
     def test_doctor(self, capsys, monkeypatch):
         assert main(["doctor"]) == 0
         told = capsys.readouterr().out

@@ -39,7 +39,7 @@ LAYERS = [
     "tracer.discovery",
     "tracer.report",
     "tracer.api",
-    "tracer.steps_page",
+    "tracer.steps_page tracer.scanner",
     "tracer",
     "tracer.breaks_page",
     "tracer.command_line",

@@ -14,6 +14,7 @@ from types import FunctionType
 from .. import api, config
 from ..breaks_page import EXAMPLES, page
 from ..errors import TorchgraftError
+from ..scanner import scan
 from ..steps_page import visualize
 from . import running
 from .doctor import doctor
@@ -119,6 +120,22 @@ def _visualize(options: argparse.Namespace) -> int:
     return 0
 
 
+def _scan(options: argparse.Namespace) -> int:
+    fn, module = load(options.target)
+    try:
+        report = scan(fn)
+        if options.args is not None or options.inputs is not None:
+            args, kwargs = arguments(options.args, options.inputs, module)
+            report = report(*args, **kwargs)
+    except TypeError as error:
+        raise Wrong(str(error)) from error
+    if options.json is not None:
+        _write(options.json, json.dumps(report.to_dict(), indent=1))
+    else:
+        print(report.summary() if options.summary else report)
+    return 1 if report.exception is not None else 0
+
+
 def _breaks(options: argparse.Namespace) -> int:
     print(page(EXAMPLES), end="")
     return 0
@@ -147,6 +164,6 @@ def _write(path: str, text: str) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "run": _run, "explain": _explain, "visualize": _visualize, "breaks": _breaks, "doctor": _doctor,
+    "run": _run, "explain": _explain, "visualize": _visualize, "scan": _scan, "breaks": _breaks, "doctor": _doctor,
 }  # fmt: skip
 
