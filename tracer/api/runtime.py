@@ -55,6 +55,8 @@ class Runtime:
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
+        if self.discovery is not None:
+            self.discovery.after_fork()
 
     @property
     def on(self) -> bool:

@@ -82,6 +82,10 @@ class Discovery:
         self._lock = threading.RLock()
         self._choosing = threading.Lock()
 
+    def after_fork(self) -> None:
+        """In the child: a thread that decided is not there to let go of a lock."""
+        self._lock, self._choosing = threading.RLock(), threading.Lock()
+
     # what is watched ------------------------------------------------------------------------------------------------
     def add(self, targets: Iterable[Target] | Target, filter_: Filter | None = None) -> None:
         """Watch these too: what is imported already now, what comes later before it runs."""

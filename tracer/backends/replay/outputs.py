@@ -91,11 +91,11 @@ class Outputs:
         for piece in self.owned:
             tensor = next(iter(piece.tensors.values()))
             piece.storage = tensor.untyped_storage()
-            piece.uses = _uses_of_one() + len(piece.tensors) - 1
-            found = torch_replay.storage_uses(piece.storage)
-            if found > piece.uses:
+            most = _uses_of_one() + len({id(tensor) for tensor in piece.tensors.values()}) - 1
+            piece.uses = torch_replay.storage_uses(piece.storage)
+            if piece.uses > most:
                 self.kept.update(piece.tensors)
-                piece.uses, piece.saved = found, False
+                piece.saved = False
 
     def held(self, *, by_others: bool) -> list[Owned]:
         """What callers hold. by_others: another recording will run; its own next run may overwrite what is static."""

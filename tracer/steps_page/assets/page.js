@@ -430,16 +430,19 @@ function outcomeView(call, visit, stop) {
         h("dt", {}, "needed by"), h("dd", {}, r.line || "the region"), h("dt", {}, "nearest"), h("dd", {}, `region ${r.earlier}: ${r.held} of ${r.of} guards held`), ...(r.hint ? [h("dt", {}, "hint"), h("dd", {}, r.hint)] : [])))
         : h("div", {class: "box bad"}, h("h3", {}, "No region fits"), h("p", {}, "Nothing was compiled here before.")),
       now === "decided" ? h("div", {class: made ? "box ok" : "box warn"}, h("h3", {}, made ? `Recompiled: region ${made} runs` : "It runs plain"), h("p", {}, made ? "It was captured again with what the guard saw, compiled, written into the slot in front of the others, and ran in this very call." : visit.reason || "There is nothing to compile.")) : null,
-      now === "decided" && made && D.texts[made] ? textView(made) : null)));
+      now === "decided" && made && D.texts[made] ? h("div", {class: "inset"}, textLines(made)) : null)));
   } else parts.push(textView(visit.regions.length ? visit.regions[stop.r || 0].number : null, stop.k === "guard" ? visit.regions[stop.r].guards[stop.g] : null));
   return panel("What comes of it", visit && ["guard", "visit", "refused"].includes(now) ? "the text that is run" : "", ...parts);
 }
-function textView(number, guard) {
+function textLines(number, guard) {
   const text = D.texts[number];
-  if (!text) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
   const asks = line => guard && guard.condition && line.trim().replace(/^(if \(|elif \(|and )/, "").replace(/\):$/, "") === guard.condition;
   const lines = text.trimEnd().replace(/^ {4}/gm, "").split("\n").map(line => h("span", {class: asks(line) ? (guard.ok ? "hl" : "hl no") : ""}, line + "\n"));
-  const box = scroller(h("pre", {class: "text"}, ...lines));
+  return h("pre", {class: "text"}, ...lines);
+}
+function textView(number, guard) {
+  if (!D.texts[number]) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
+  const box = scroller(textLines(number, guard));
   queue.push(() => bringIntoView(box, box.querySelector(".hl")));
   return box;
 }
