@@ -14,13 +14,16 @@ from tracer.backends.toolchain import missing_for_inductor
 
 PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
 #: blocks that are shown and not run or not compared, each with its reason
-EXCEPTIONS = {("docs/performance.md", "not compared: which of the two is faster depends on the machine")}
+EXCEPTIONS = {
+    ("docs/performance.md", "not compared: which of the two is faster depends on the machine"),
+    ("docs/seeing.md", "not compared: what is found on this machine"),
+}
 #: pages whose programs leave the choice of the backend, so that it must be the one they tell of
 NEED_INDUCTOR = {"README.md", "README.zh.md", "docs/performance.md"}
 
 
 def test_the_pages_are_there() -> None:
-    names = ("README", "api", "concepts", "differences", "internals", "performance")
+    names = ("README", "api", "concepts", "differences", "discovery", "internals", "performance", "seeing")
     assert set(PAGES) == {"README.md", "README.zh.md", *(f"docs/{name}.md" for name in names)}
 
 
