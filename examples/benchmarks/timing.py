@@ -9,14 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 def interleaved(
-    calls: Mapping[str, Callable[[], object]], *, rounds: int = 60, seconds: float = 0.002
+    calls: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 60,
+    seconds: float = 0.002,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds for one call of each, once for each round.
 
     Each round calls every side in turn, as often as takes about `seconds`; the order moves on by one at each round.
     """
     names = list(calls)
-    fastest = {name: min(time_of(call, 3) for _ in range(5)) for name, call in calls.items()}
+    fastest = {name: min(time_of(call, 3, clock) for _ in range(5)) for name, call in calls.items()}
     times = {name: max(1, round(seconds / max(1e-9, once))) for name, once in fastest.items()}
     found: dict[str, list[float]] = {name: [] for name in names}
     collecting = gc.isenabled()
@@ -25,7 +29,7 @@ def interleaved(
         for i in range(rounds):
             start = i % len(names)
             for name in names[start:] + names[:start]:
-                found[name].append(time_of(calls[name], times[name]))
+                found[name].append(time_of(calls[name], times[name], clock))
             gc.collect(0)
     finally:
         if collecting:
@@ -33,13 +37,13 @@ def interleaved(
     return found
 
 
-def time_of(call: Callable[[], object], times: int) -> float:
+def time_of(call: Callable[[], object], times: int, clock: Callable[[], float] = time.perf_counter) -> float:
     """Seconds for one of this many calls."""
     repeat = range(times)
-    start = time.perf_counter()
+    start = clock()
     for _ in repeat:
         call()
-    return (time.perf_counter() - start) / times
+    return (clock() - start) / times
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> float:

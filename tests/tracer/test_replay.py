@@ -21,6 +21,7 @@ from tests.tracer import replaying
 from tests.tracer.graph_programs import PROGRAMS, Program
 from tests.tracer.replaying import Tensor, counted, notes, replayed, same
 from tests.tracer.test_backends import compare
+from tracer.backends import lookup, toolchain
 from tracer.backends.replay.recorder import CpuRecorder
 from tracer.backends.replay.recording import Plan
 
@@ -72,6 +73,56 @@ def test_whatever_refers_to_the_memory_holds_it(hold: Any) -> None:
     del held
     fn(torch.full((3,), 7.0))
     assert fn.replays == 3
+
+
+def test_one_of_two_results_that_are_one_tensor_holds_it() -> None:
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return y, y, y[1:], y[1:]
+
+    for place in range(4):
+        fn = replaying.site(program)
+        held = []
+        for n in range(7):
+            held.append(fn(torch.full((3,), float(n)))[place])
+        same(held, [torch.full((3 if place < 2 else 2,), 2.0 * n) for n in range(7)])
+
+
+def test_autograd_sees_a_write_to_a_result_that_shares_memory() -> None:
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return y, y[1:]
+
+    for keep in (False, True):
+        fn = replaying.site(program)
+        held = [fn(torch.randn(3)) for _ in range(5)] if keep else []
+        for _ in range(6):
+            whole, part = fn(torch.randn(3))
+            weight = torch.ones(2, requires_grad=True)
+            loss = (weight * part).sum()
+            whole.zero_()
+            assert not part.any()
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+            del whole, part, loss
+        assert fn.replays >= 4 and len(held) == 5 * keep
+
+
+def test_somebody_else_holds_a_result_when_it_is_recorded() -> None:
+    """As long as he does, a caller could not be told from him: the place is cloned."""
+    others: list[Tensor] = []
+
+    def program(x: Tensor) -> tuple[Tensor]:
+        others.append(x * 2)
+        return (others[-1],)
+
+    fn = replaying.site(program)
+    held = []
+    for n in range(8):
+        held.append(fn(torch.full((3,), float(n)))[0])
+        if n == 3:
+            others.clear()
+    same(held, [torch.full((3,), 2.0 * n) for n in range(8)])
 
 
 def test_a_result_that_nobody_holds_is_not_cloned() -> None:
@@ -266,8 +317,9 @@ def test_module_state_is_told_by_the_graph(no_grad: None) -> None:
 
 @pytest.mark.parametrize("make", [
     lambda n: torch.full((1, 3), float(n)).expand(4, 3), lambda n: torch.arange(24.0).add(n).view(4, 6)[:, ::2],
-    lambda n: torch.arange(12.0).add(n).view(3, 4).t(),
-], ids=["expanded", "with gaps", "transposed"])  # fmt: skip
+    lambda n: torch.arange(12.0).add(n).view(3, 4).t(), lambda n: torch.full((3, 9), float(n))[:, :1],
+    lambda n: torch.full((1, 9), float(n))[:, :1],
+], ids=["expanded", "with gaps", "transposed", "one column", "one number"])  # fmt: skip
 def test_strides_of_inputs(make: Any) -> None:
     seen = set()
 
@@ -360,6 +412,33 @@ def test_a_failing_recorder_is_a_counted_reason() -> None:
     assert calls == 4 and "RuntimeError: operation not permitted" in reason and "and more" not in reason
 
 
+def test_what_computes_nothing_is_not_recorded() -> None:
+    fn = replaying.site(lambda x: (x[1:], x))
+    for _ in range(4):
+        x = torch.randn(3)
+        assert fn(x)[1] is x
+    assert fn.refused == {"it computes nothing": 3}
+
+
+def test_nothing_that_a_recording_casts_is_kept_by_autocast(no_grad: None) -> None:
+    """A cast that was recorded holds numbers only while the recording runs, and one that it reads may be gone then."""
+    cached = []
+
+    class Asking(CpuRecorder):
+        def record(self, *arguments: Any) -> Any:
+            cached.append(torch.is_autocast_cache_enabled())
+            return super().record(*arguments)
+
+    weight = nn.Parameter(torch.randn(3, 3))
+    fn = replaying.site(lambda x, w: (x @ w,), Asking(), static=(1,))
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(4):
+            x = torch.randn(2, 3)
+            same(fn(x, weight)[0], x @ weight)
+            assert torch.is_autocast_cache_enabled()
+    assert cached == [False] and fn.replays == 3
+
+
 def test_reasons_are_in_explain(no_grad: None) -> None:
     def synchronises(x: Tensor) -> Tensor:
         return x[torch.nonzero(x > 0).flatten()]
@@ -370,6 +449,7 @@ def test_reasons_are_in_explain(no_grad: None) -> None:
     for _ in range(3):
         same(fn(x), synchronises(x))
     assert "nonzero waits for the device (4 calls)" in str(tracer.explain(fn)(x))
+    assert counted("not_replayed")["nonzero waits for the device"] == 4
 
     on_cuda = tracer.compile(synchronises, backend="cudagraph", options={"inner": "eager"}, inplace=False)
     on_cuda(x)
@@ -512,3 +592,22 @@ def test_another_call_under_way_runs_the_inner_callable() -> None:
     thread.join()
     same(results[0], torch.full((3,), 10.0))
     assert fn.refused == {"another call was under way": 1}
+
+
+# the default ----------------------------------------------------------------------------------------------------------
+def test_default_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = lookup(None, options={"epilogue_fusion": False} if toolchain.missing_for_inductor() is None else None)
+    assert found.name == "auto" and found.replay is not None and not found.replay.everywhere and found.inner is not None
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert lookup(None).replay is None
+    assert lookup(None, options={"replay_sizes": [2]}).name == "auto"
+
+
+def test_a_mode_that_asks_for_cuda_graphs_leaves_them_to_replay() -> None:
+    """Inductor's own would be recorded within a recording."""
+    inner = lookup("auto", mode="reduce-overhead", options=None).inner
+    assert inner is not None
+    if inner.name == "inductor":
+        assert "triton.cudagraphs" not in inner.compiler.__wrapped__.config  # type: ignore[attr-defined]
+    assert lookup("inductor", mode="reduce-overhead").compiler.__wrapped__.config["triton.cudagraphs"]  # type: ignore[attr-defined]

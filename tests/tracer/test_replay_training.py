@@ -70,9 +70,10 @@ class Both:
         return counts["forward"], counts["backward"]
 
 
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("set_to_none", [True, False])
-@pytest.mark.parametrize("zero_first", [True, False])
+@pytest.mark.parametrize(("inner", "set_to_none", "zero_first"), [
+    *(("aot_eager", none, first) for none in (True, False) for first in (True, False)),
+    pytest.param("inductor", True, False, marks=needs_compiler),
+])  # fmt: skip
 def test_steps(inner: str, set_to_none: bool, zero_first: bool) -> None:
     both = Both(inner)
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in both.models]
@@ -116,8 +117,9 @@ def test_gradients_that_are_kept_are_not_overwritten() -> None:
     assert min(both.replays) >= 2
 
 
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("count", [2, 6])
+@pytest.mark.parametrize(("inner", "count"), [
+    ("aot_eager", 2), ("aot_eager", 6), pytest.param("inductor", 6, marks=needs_compiler),
+])  # fmt: skip
 def test_several_forwards_before_a_backward(inner: str, count: int) -> None:
     """Each of them has activations of its own; beyond `replay_lanes` the inner callable runs."""
     both = Both(inner)

@@ -17,7 +17,7 @@ import tracer
 from tracer.api import is_grafted, runtime
 from tracer.backends import Backend, registry
 from tracer.translate import measuring
-from tracer.translate.measuring import FEW, LONGEST, MANY, Trial
+from tracer.translate.measuring import FEW, MANY, MANY_ROWS, ROW, Trial
 
 LIBRARY = torch.library.Library("torchgraft_small_regions", "DEF")
 LIBRARY.define("work(Tensor x) -> Tensor")
@@ -92,6 +92,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     fresh = Machine()
     monkeypatch.setitem(globals(), "MACHINE", fresh)
     monkeypatch.setattr(measuring, "clock", lambda: fresh.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     backend = Backend("ticking", ticking, tried=True)
     monkeypatch.setitem(registry.BUILT_IN, "ticking", lambda mode, options, dynamic: backend)
     tracer.install(backend="ticking")
@@ -165,13 +166,14 @@ def test_noise_switches_nothing_off(every: int, machine: Machine) -> None:
     machine.noise = lambda number: 50.0 if number % every == 0 else 0.0
     machine.ours, machine.plain = 1.0, 1.01
     compiled = tracer.compile(once, inplace=False)
-    run(compiled, 4 * LONGEST, machine)
+    run(compiled, 8 * MANY, machine)
     assert run(compiled, 20, machine) == ["ours"] * 20
 
 
 def test_guards_count_as_the_regions(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The original bytecode alone would not ask them."""
     monkeypatch.setattr(measuring, "clock", lambda: machine.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=False, done=lambda trial: True)
     for _ in range(2 * FEW + 4):
         trial.enter()
@@ -185,6 +187,7 @@ def test_guards_count_as_the_regions(machine: Machine, monkeypatch: pytest.Monke
 def test_the_cost_of_asking_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(10**6))
     monkeypatch.setattr(measuring, "clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=False, done=lambda trial: True)
     for _ in range(20):
         trial.enter()
@@ -200,6 +203,22 @@ def test_how_small_is_small(limit: int, tried: bool, machine: Machine) -> None:
     compiled = tracer.compile(once, inplace=False)
     run(compiled, 60, machine)
     assert run(compiled, 5, machine) == (["plain"] if tried else ["ours"]) * 5
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_long_calls_are_not_tried_for_long(grad: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is around the kernels weighs nothing there, and a trial would cost much."""
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e-3)
+    machine.ours, machine.plain = 3e-3, 2e-3
+    compiled = tracer.compile(once, inplace=False)
+    x = torch.ones(3, requires_grad=grad)
+    for _ in range(60):
+        compiled(x)
+    assert machine.ran.count("plain") < FEW
+    machine.ran.clear()
+    compiled(x)
+    assert machine.ran == ["forward" if grad else "ours"]
+    assert "a call takes more than 1 ms" in str(tracer.explain(compiled)(x))
 
 
 def test_a_wrong_limit_is_refused() -> None:
@@ -382,7 +401,7 @@ def test_the_backward_counts(ours: float, faster: bool, machine: Machine) -> Non
         return work(x) * 2
 
     compiled = tracer.compile(function, inplace=False)
-    for _ in range(2 * LONGEST + 40):
+    for _ in range(2 * MANY_ROWS * ROW + 40):
         machine.ran.clear()
         x = torch.ones(3, requires_grad=True)
         compiled(x).sum().backward()
@@ -390,20 +409,24 @@ def test_the_backward_counts(ours: float, faster: bool, machine: Machine) -> Non
     assert {*machine.ran} == ({"forward", "backward"} if faster else {"plain"})
 
 
-@pytest.mark.parametrize("calls", [1, 5, 24])
-def test_one_backward_for_several_calls(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each forward is slower compiled, and whose backward is faster cannot be seen: then the region stays."""
+@pytest.mark.parametrize("calls", [1, 5, 12])
+@pytest.mark.parametrize(("backward", "faster"), [(2.0, True), (2.9, False)])
+def test_one_backward_for_several_calls(
+    backward: float, faster: bool, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each forward is slower compiled, but a faster backward may make up for that."""
     machine = Machine()
     monkeypatch.setattr(measuring, "clock", lambda: machine.now)
+    monkeypatch.setattr(measuring, "LONG_CALL", 1e9)
     trial = Trial(until_next=True, done=lambda trial: True)
     number, owed = 0, 0.0
     while trial.region_is_faster() is None:
         trial.enter()
         plain = trial.turn()
         machine.now += 1.0 if plain else 1.5
-        owed += 3.0 if plain else 2.8
+        owed += 3.0 if plain else backward
         trial.stop()
         number += 1
         if number % calls == 0:
             machine.now, owed = machine.now + owed, 0.0
-    assert trial.region_is_faster() is (calls > 1)
+    assert trial.region_is_faster() is faster

@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     scan.add_argument("--json", metavar="FILE", help="write it as JSON instead (-: to stdout)")
     doctor = _add(commands, "doctor", "what torchgraft finds on this machine, what it would use, and why")
     doctor.add_argument("--json", metavar="FILE", help="write it as JSON instead (-: to stdout)")
-    _add(commands, "breaks", "the page of every graph break (BREAKS.md), whose programs are run for it")
+    _add(commands, "breaks", "the page of every graph break (docs/breaks.md), whose programs are run for it")
     return root
 
 

@@ -28,7 +28,8 @@ def page(report: Report) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(report.function)}: what torchgraft compiled</title>"
-        "<style>body{margin:0;padding:24px;background:Canvas}</style></head>"
+        "<style>body{margin:0 auto;padding:24px;max-width:1100px;background:#fff}"
+        "@media (prefers-color-scheme:dark){body{background:#12151c}}</style></head>"
         f"<body>{fragment(report)}</body></html>\n"
     )
 

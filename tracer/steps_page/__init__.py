@@ -22,6 +22,7 @@ from ..cache import CodeState
 from ..config import Backend
 from ..report import report_on
 from ..report.text import exception_text
+from ..torch_private import DISABLED
 from ..translate.decisions import Decision
 from ..translate.visiting import visits
 from .page import page
@@ -73,6 +74,9 @@ def visualize(
     written = Path(path)
     written.write_text(page(data), encoding="utf-8")
     return written
+
+
+setattr(visualize, DISABLED, True)  # nobody captures it
 
 
 def _noting(decisions: list[Decision]) -> Callable[[FrameType, Decision], None]:

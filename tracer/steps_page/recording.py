@@ -64,7 +64,8 @@ def place(line: UserLine | None) -> str:
 
 def guard_text(text: str) -> str:
     """A guard as a person would say it."""
-    return readable(text).replace("function _VariableFunctionsClass.", "torch.")
+    text = readable(text).replace("function _VariableFunctionsClass.", "torch.")
+    return text.replace(": code code of ", ": runs the code of ")
 
 
 class Codes:

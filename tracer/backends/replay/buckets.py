@@ -51,6 +51,7 @@ class Buckets:
             with torch.inference_mode(False):
                 buffers = [given[at].new_zeros((size, *given[at].shape[1:])) for at in self._batched]
             self._buffers[size] = buffers
+            self._site.padding_bytes += sum(buffer.untyped_storage().nbytes() for buffer in buffers)
         filled = list(given)
         for at, buffer in zip(self._batched, buffers, strict=True):
             buffer.narrow(0, 0, rows).copy_(given[at])

@@ -95,8 +95,9 @@ class CudaRecorder:
 
     def _heal(self, side: torch.cuda.Stream, device: torch.device) -> None:
         """Behind a capture that failed: what a capture sets, and only its end takes back, is set and taken back."""
-        place, graph = torch.zeros(1, device=device), torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
         try:
+            place = torch.zeros(1, device=device)
             with (
                 torch.cuda.device(device),
                 torch.cuda.stream(side),

@@ -128,7 +128,7 @@ class CpuRecorder:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """What it holds, bit by bit: NaN is equal to itself."""
-    return tensor.contiguous().view(torch.uint8) if tensor.dim() else tensor.reshape(1).view(torch.uint8)
+    return torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1)).view(torch.uint8)
 
 
 def _own(output: Any, others: set[int]) -> torch.Tensor | None:

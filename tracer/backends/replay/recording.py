@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from .inputs import Inputs
-from .outputs import Outputs
+from .outputs import NotRecordable, Outputs
 from .pool import Pool
 
 #: takes a list of inputs; whoever calls does not count on the list afterwards
@@ -22,12 +23,25 @@ class Plan:
 
     mutated: indices of the inputs that it writes.  constants: tensors of the graph itself.
     saved_from: from this result on they are kept for the backward.  static_outputs: as in the options.
+    below_autograd: AOTAutograd calls it, and does what concerns autograd.
     """
 
     mutated: frozenset[int] = frozenset()
     constants: tuple[torch.Tensor, ...] = ()
     saved_from: int | None = None
     static_outputs: bool = False
+    below_autograd: bool = False
+
+
+@contextmanager
+def _no_autocast_cache() -> Iterator[None]:
+    """What autocast keeps of a recording would hold numbers only while that runs, and what it kept before may go."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
 
 
 @dataclass(eq=False)
@@ -47,14 +61,17 @@ class Recording:
         self.inputs = Inputs(given, static, self.plan.mutated)
         self.inputs.copy_in(given)
         self.birth = self.pool.next_birth()
-        self.handle, results = recorder.record(
-            self.inner, given, self.inputs.merged, self.plan.constants, self.pool.memory(), device
-        )
+        with _no_autocast_cache():
+            self.handle, results = recorder.record(
+                self.inner, given, self.inputs.merged, self.plan.constants, self.pool.memory(), device
+            )
         self.outputs = Outputs(
             results, self.inputs.merged(given), self.plan.constants, self.plan.saved_from, self.kept,
-            static=self.plan.static_outputs,
+            static=self.plan.static_outputs, as_views=not self.plan.below_autograd,
         )  # fmt: skip
         del results
+        if not self.outputs.owned and not self.plan.mutated:
+            raise NotRecordable("it computes nothing")
         self.outputs.count_uses()
         self.pool.holds(self)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,6 +31,10 @@ Compile = Callable[[FxCapture, "Backend"], Call]
 _RECORDERS: dict[str, Recorder] = {"cuda": CudaRecorder(), "cpu": CpuRecorder()}
 
 
+#: all there are, for `counters()`
+_refused: weakref.WeakSet[Refused] = weakref.WeakSet()
+
+
 class Region:
     """What a region calls, with what `explain` is told of its replay."""
 
@@ -44,14 +49,15 @@ class Refused:
     """A region that runs its inner callable, and why."""
 
     def __init__(self, call: Call, reason: str) -> None:
-        self._call, self._reason, self._calls = call, reason, 0
+        self._call, self.reason, self.calls = call, reason, 0
+        _refused.add(self)
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
-        self._calls += 1
+        self.calls += 1
         return self._call(*inputs)
 
     def notes(self) -> list[str]:
-        return [f"not replayed, {self._reason} ({self._calls} calls)"]
+        return [f"not replayed, {self.reason} ({self.calls} calls)"]
 
 
 def compile_replayed(capture: FxCapture, backend: Backend, compile_inner: Compile) -> Call:
@@ -128,6 +134,8 @@ def totals() -> dict[str, Any]:
     alive = sites()
     for site in alive:
         refused.update(site.refused)
+    for region in list(_refused):
+        refused[region.reason] += region.calls
     return {
         "recordings": sum(len(site.recordings) for site in alive),
         "replays": sum(site.replays for site in alive),

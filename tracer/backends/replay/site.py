@@ -72,6 +72,7 @@ class Site:
         self._pool: Pool | None = None
         self._kept: set[int] = set()
         self.off: str | None = None
+        self.padding_bytes = 0
         self.refused: Counter[str] = Counter()
         self.figures: list[str] = []
         _sites.add(self)
@@ -280,7 +281,7 @@ class Site:
 
     @property
     def bytes(self) -> int:
-        return sum(recording.bytes for recording in self.recordings)
+        return self.padding_bytes + sum(recording.bytes for recording in self.recordings)
 
     def notes(self) -> list[str]:
         """Lines for `explain`."""

@@ -302,13 +302,17 @@ function nodeShape(n, cls) {
     n.result ? s("text", {class: "res", x: n.w / 2, y: 35, "text-anchor": "middle"}, document.createTextNode(n.result)) : "");
 }
 // Straight down to the next layer; past other nodes on the side where there is room.
-function edgePath(L, from, to) {
-  const names = [...new Set(to.inputs)], k = names.indexOf(from.name), x2 = to.x + (k - (names.length - 1) / 2) * Math.min(22, (to.w - 30) / Math.max(1, names.length));
-  const y1 = from.y + 44, y2 = to.y, mid = (y1 + y2) / 2;
+function laneOf(L, from, to) {
   const between = L.nodes.filter(n => n.layer > from.layer && n.layer < to.layer);
-  if (!between.some(n => Math.abs(n.x - (from.x + x2) / 2) < n.w / 2 + Math.abs(from.x - x2) / 2 + 6)) return `M${from.x},${y1} C${from.x},${mid} ${x2},${mid} ${x2},${y2}`;
-  const right = from.x >= to.x, far = right ? Math.max(...between.map(n => n.x + n.w / 2)) + 16 : Math.min(...between.map(n => n.x - n.w / 2)) - 16;
-  const lane = right ? Math.max(far, from.x) : Math.min(far, from.x);
+  if (!between.some(n => Math.abs(n.x - (from.x + to.x) / 2) < n.w / 2 + Math.abs(from.x - to.x) / 2 + 6)) return null;
+  return from.x >= to.x ? Math.max(from.x, ...between.map(n => n.x + n.w / 2 + 16)) : Math.min(from.x, ...between.map(n => n.x - n.w / 2 - 16));
+}
+function edgePath(L, from, to) {
+  // where it arrives: from left to right, as the edges come
+  const arriving = [...new Set(to.inputs)].filter(name => L.byName.has(name)).map(name => { const n = L.byName.get(name), lane = laneOf(L, n, to); return {name, lane, x: lane === null ? n.x : lane}; }).sort((a, b) => a.x - b.x);
+  const k = arriving.findIndex(a => a.name === from.name), lane = arriving[k].lane;
+  const x2 = to.x + (k - (arriving.length - 1) / 2) * Math.min(22, (to.w - 30) / arriving.length), y1 = from.y + 44, y2 = to.y, mid = (y1 + y2) / 2;
+  if (lane === null) return `M${from.x},${y1} C${from.x},${mid} ${x2},${mid} ${x2},${y2}`;
   return `M${from.x},${y1} C${from.x},${y1 + 22} ${lane},${y1 + 10} ${lane},${y1 + 42} L${lane},${y2 - 34} C${lane},${y2 - 6} ${x2},${y2 - 30} ${x2},${y2}`;
 }
 function graphView(number, upTo, whole) {
@@ -430,16 +434,19 @@ function outcomeView(call, visit, stop) {
         h("dt", {}, "needed by"), h("dd", {}, r.line || "the region"), h("dt", {}, "nearest"), h("dd", {}, `region ${r.earlier}: ${r.held} of ${r.of} guards held`), ...(r.hint ? [h("dt", {}, "hint"), h("dd", {}, r.hint)] : [])))
         : h("div", {class: "box bad"}, h("h3", {}, "No region fits"), h("p", {}, "Nothing was compiled here before.")),
       now === "decided" ? h("div", {class: made ? "box ok" : "box warn"}, h("h3", {}, made ? `Recompiled: region ${made} runs` : "It runs plain"), h("p", {}, made ? "It was captured again with what the guard saw, compiled, written into the slot in front of the others, and ran in this very call." : visit.reason || "There is nothing to compile.")) : null,
-      now === "decided" && made && D.texts[made] ? textView(made) : null)));
+      now === "decided" && made && D.texts[made] ? h("div", {class: "inset"}, textLines(made)) : null)));
   } else parts.push(textView(visit.regions.length ? visit.regions[stop.r || 0].number : null, stop.k === "guard" ? visit.regions[stop.r].guards[stop.g] : null));
   return panel("What comes of it", visit && ["guard", "visit", "refused"].includes(now) ? "the text that is run" : "", ...parts);
 }
-function textView(number, guard) {
+function textLines(number, guard) {
   const text = D.texts[number];
-  if (!text) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
   const asks = line => guard && guard.condition && line.trim().replace(/^(if \(|elif \(|and )/, "").replace(/\):$/, "") === guard.condition;
   const lines = text.trimEnd().replace(/^ {4}/gm, "").split("\n").map(line => h("span", {class: asks(line) ? (guard.ok ? "hl" : "hl no") : ""}, line + "\n"));
-  const box = scroller(h("pre", {class: "text"}, ...lines));
+  return h("pre", {class: "text"}, ...lines);
+}
+function textView(number, guard) {
+  if (!D.texts[number]) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
+  const box = scroller(textLines(number, guard));
   queue.push(() => bringIntoView(box, box.querySelector(".hl")));
   return box;
 }
