@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -55,7 +54,7 @@ class Watched:
     module: str
     starts: int = 0
     empty: int = 0
-    again: Counter[Any] = field(default_factory=Counter)
+    again: dict[Any, int] = field(default_factory=dict)
     searches: int = 0
     chosen: bool = False
     decided: bool = False
@@ -76,6 +75,14 @@ class Discovery:
         self._filters: list[Filter] = []
         self._finder = Finder(self._targets.may_want, self._imported, self._has_run)
         self._watched: dict[int, Watched] = {}
+        watched = self._watched
+
+        def gone(ref: Any) -> None:
+            found = watched.get(ref.key)
+            if found is not None and found.code is ref:
+                del watched[ref.key]
+
+        self._gone = gone  # one for all: there may be ten thousand
         self._modules: dict[str, None] = {}
         #: those that were opted in here, which `stop` gives back
         self.functions: list[weakref.ref[FunctionType]] = []
@@ -139,13 +146,7 @@ class Discovery:
             found = self._watched.get(id(code))
             if found is not None and found.code() is code:
                 return
-            key, watched = id(code), self._watched
-
-            def gone(ref: weakref.ref[CodeType]) -> None:
-                if key in watched and watched[key].code is ref:
-                    del watched[key]
-
-            watched[key] = Watched(weakref.ref(code, gone), module)
+            self._watched[id(code)] = Watched(weakref.KeyedRef(code, self._gone, id(code)), module)
             self._modules.setdefault(module)
             self._starts.watch(code, self._on_start)
 
@@ -220,8 +221,8 @@ class Discovery:
         if len(found.again) > 100:
             found.again.clear()
         place = (id(outer.f_code), serial, outer.f_lasti, None if hands.module is None else id(hands.module))
-        found.again[place] += 1
-        return found.again[place] >= (AGAIN_WITHOUT_MODULE if hands.module is None else AGAIN)
+        found.again[place] = times = found.again.get(place, 0) + 1
+        return times >= (AGAIN_WITHOUT_MODULE if hands.module is None else AGAIN)
 
     def _choose(self, found: Watched, code: CodeType, frame: FrameType, hands: Hands) -> bool:
         """Opt in what the frame runs. A nested function is another object at each call of its parent."""
