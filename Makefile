@@ -42,6 +42,7 @@ bench: venv
 	@$(with-env) examples/benchmarks/dispatch.py $(ARGS)
 	@$(with-env) examples/benchmarks/capture.py $(ARGS)
 	@$(with-env) examples/benchmarks/overhead.py $(ARGS)
+	@$(with-env) examples/benchmarks/overhead.py --discover $(ARGS)
 	@$(with-env) examples/benchmarks/breaks.py
 	@$(with-env) examples/benchmarks/dynamic.py
 	@$(with-env) examples/benchmarks/straight.py

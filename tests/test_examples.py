@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tracer.backends import toolchain
 
@@ -138,3 +139,10 @@ def test_server() -> None:
 def test_loops_on_inductor(name: str) -> None:
     told = example(name, "--backend", "inductor", "--quick", "--threads", "1")
     assert "backend inductor" in told and "torchgraft  " in told, told
+
+
+def test_gpu_benchmark_without_a_gpu() -> None:
+    told = run(str(ROOT / "examples" / "benchmarks" / "gpu.py"), "--recorder", "cpu", "--only", "decode")
+    assert told.count(": right") == 2 and "correctness only" in told and "replays" in told, told
+    if not torch.cuda.is_available():
+        assert run(str(ROOT / "examples" / "benchmarks" / "gpu.py")).startswith("No GPU here: nothing was run")

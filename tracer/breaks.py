@@ -2,7 +2,7 @@
 
 Below everything that raises: `GraphBreak("title", details)` takes its hint from here, unless the place that raises
 knows a better one. Titles are stable, so that programs may count by them; what varies goes into the details. A test
-finds every title in the code and compares; the programs that BREAKS.md shows are in `tracer/breaks_page/`.
+finds every title in the code and compares; the programs that docs/breaks.md shows are in `tracer/breaks_page/`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """What a title means, as a sentence for BREAKS.md, and what the user can do."""
+    """What a title means, as a sentence for docs/breaks.md, and what the user can do."""
 
     meaning: str
     hint: str
@@ -19,7 +19,7 @@ class Row(NamedTuple):
 
 _OUTSIDE = "do it before or after the compiled function, or leave it: the code around it is compiled"
 
-#: by title, in the order of BREAKS.md
+#: by title, in the order of docs/breaks.md
 BREAKS: dict[str, Row] = {
     # values of tensors ----------------------------------------------------------------------------------------------
     "tensor value is read": Row(

@@ -68,7 +68,7 @@ class Step:
 class NodeAdded:
     """A node of the graph. op: torch.fx's.  text: it as a line of Python.  inputs: the nodes that it takes.
 
-    shape, dtype: of its result, "" where that is no single tensor.
+    shape, dtype: of its result, "" where that is no single tensor.  source: the expression that fetches an input.
     """
 
     name: str
@@ -78,6 +78,7 @@ class NodeAdded:
     inputs: tuple[str, ...]
     shape: str = ""
     dtype: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

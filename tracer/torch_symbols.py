@@ -221,3 +221,11 @@ def nodes_of(graph: torch.fx.Graph, expr: Expression, nodes: Mapping[Symbol, tor
         raise NoNodes(str(expr)) from error
     node: torch.fx.Node = result.node
     return node
+
+
+def holds_at(env: ShapeEnv, symbol: Symbol, value: int) -> bool:
+    """Does all that was decided about sizes certainly hold, where this symbol is the only one and has this value?"""
+    lower, upper = bounds(env, symbol)
+    if (lower is not None and value < lower) or (upper is not None and value > upper):
+        return False
+    return all(bool(env.simplify(expr).subs(symbol, value) == True) for expr in decisions(env))  # noqa: E712 (sympy's)

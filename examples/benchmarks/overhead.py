@@ -4,6 +4,7 @@ Rounds with and without it take turns, in one process; something else stays comp
 lie within the noise, which is how far two halves of the rounds without it are from each other.
 
     python examples/benchmarks/overhead.py            # exit status 1 if it costs something
+    python examples/benchmarks/overhead.py --discover # with all functions of this file watched, of which none is chosen
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import tracer
 
 #: What may come from the machine alone even if the noise was measured lower.
 ALLOWED = 0.02
+#: After so many calls it is decided of each function that none of its arguments is a tensor.
+WATCHED = 70
 
 
 def add(a: int, b: int = 1) -> int:
@@ -85,14 +88,16 @@ PROGRAMS: dict[str, Callable[[], object]] = {
     "nn.Linear": module}
 
 
-def measure(call: Callable[[], object], rounds: int) -> dict[str, list[float]]:
+def measure(call: Callable[[], object], rounds: int, discover: bool) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {"without": [], "with": []}
     repeats = max(1, round(0.001 / time_of(call, 20)))
     for i in range(rounds):
         for side in ("without", "with") if i % 2 else ("with", "without"):
             if side == "with":
-                tracer.install(backend="eager")
+                tracer.install(backend="eager", discover=["__main__"] if discover else ())
                 compiled_elsewhere(X)
+                for _ in range(WATCHED if discover else 0):
+                    call()
             else:
                 tracer.uninstall()
             time_of(call, max(1, repeats // 10))  # what specialised bytecode was lost comes back
@@ -103,13 +108,14 @@ def measure(call: Callable[[], object], rounds: int) -> dict[str, list[float]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--discover", action="store_true", help="watch the functions that are not compiled")
     options = parser.parse_args()
     torch.set_num_threads(1)
     tracer.install(backend="eager")
     tracer.compile(compiled_elsewhere)
     rows, missed = [], 0
     for name, call in PROGRAMS.items():
-        times = measure(call, options.rounds)
+        times = measure(call, options.rounds, options.discover)
         found = ratio(times["with"], times["without"])
         allowed = max(ALLOWED, 2 * noise(times["without"]))
         met = found <= 1 + allowed

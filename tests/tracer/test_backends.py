@@ -39,7 +39,7 @@ def gradients(outputs: Tensors, inputs: Tensors) -> list[torch.Tensor | None]:
     return list(torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True))
 
 
-def compare(program: Program, backend: Backend, *, exact: bool) -> None:
+def compare(program: Program, backend: Backend, *, exact: bool, calls: int = 2) -> None:
     ours, plain = program.inputs(), program.inputs()
     capture = record(program.function, ours)
     position = {id(tensor): index for index, tensor in enumerate(ours)}
@@ -47,7 +47,7 @@ def compare(program: Program, backend: Backend, *, exact: bool) -> None:
     before = global_state()
     compiled = compile_graph(capture, backend)
     assert global_state() == before
-    for _ in range(2):  # what the first call did to its inputs, the second one sees
+    for _ in range(calls):  # what the first call did to its inputs, the second one sees
         torch.manual_seed(3)
         results = list(compiled(*(ours[index] for index in used)))
         rng = torch.get_rng_state()

@@ -1,5 +1,5 @@
 """Titles of breaks: the code raises those of the one list and no others, each has a program that really breaks so, and
-BREAKS.md is what is generated from both."""
+docs/breaks.md is what is generated from both."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ def test_the_page_is_what_is_generated(capsys: pytest.CaptureFixture[str]) -> No
     tracer.uninstall()
     assert main(["breaks"]) == 0
     shown = capsys.readouterr().out
-    assert shown == (ROOT / "BREAKS.md").read_text(encoding="utf-8"), "run: python -m tracer breaks > BREAKS.md"
+    page = (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8")
+    assert shown == page, "run: python -m tracer breaks > docs/breaks.md"
     assert not tracer.installed()
 
 
@@ -172,4 +173,4 @@ def test_the_page_is_made_where_torchgraft_runs_already(installed: None) -> None
 
 
 def test_the_readme_leads_to_it() -> None:
-    assert "(BREAKS.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "(docs/breaks.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

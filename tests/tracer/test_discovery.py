@@ -356,6 +356,51 @@ class TestWhatIsChosen:
         lib.outer(X)
         assert kept is lib.outer and is_grafted(kept)
 
+    def test_what_runs_while_a_module_is_made(self, folder):
+        """Initialisation runs once, again and again from one place with the same module in hand or not."""
+        write(folder, "makes", """
+            import torch
+
+            class Made(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.w = torch.nn.Parameter(torch.zeros(3))
+                    for _ in range(5):
+                        self.init(self)
+
+                def init(self, module):
+                    module.apply(fill)
+
+            def fill(module):
+                module.w.data.normal_()
+
+            def make():
+                class Local(Made):
+                    def __init__(self):
+                        super().__init__()
+                        fill(self)
+                return Local()
+            """)
+        discover("makes")
+        lib = importlib.import_module("makes")
+        lib.Made(), lib.make()
+        assert chosen() == set() and not tracer.discovered().others
+        lib.fill(lib.Made())
+        assert chosen() == {"fill"}
+
+    def test_random_numbers_are_those_of_plain_python(self, folder):
+        """With Inductor it is asked for eager's; other backends have no such option."""
+        write(folder, "lib_a")
+        tracer.install(backend="inductor", discover=["lib_a"])
+        lib = importlib.import_module("lib_a")
+        lib.outer(X)
+        state = runtime.state_of(lib.outer)
+        assert state.options.options == {"fallback_random": True}
+        tracer.uninstall()
+        discover("lib_a")
+        lib.outer(X)
+        assert runtime.state_of(lib.outer).options.options is None
+
     def test_a_filter(self, folder):
         write(folder, "lib_a")
         asked = []

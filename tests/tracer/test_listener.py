@@ -77,7 +77,7 @@ def test_each_instruction_with_its_stack_and_locals():
     assert (top.kind, top.text, top.source, top.node) == ("tensor", "float32 [4, 3]", "", "matmul")
     assert {name: value.text for name, value in before.locals.items()} == {
         "x": "float32 [4, 3]", "w": "float32 [3, 3]", "n": "3"}
-    stored = [s for s in heard.of("after") if s.opname == "STORE_FAST"][0]
+    stored = next(s for s in heard.of("after") if s.opname == "STORE_FAST")
     assert stored.stack == () and stored.locals["y"] == top
     line = scaled.__code__.co_firstlineno
     assert before.positions[0] == line + 1 and before.function == "scaled" and before.depth == 0
@@ -191,7 +191,7 @@ def test_a_capture_that_begins_anew():
     assert heard.names()[at + 1] == "begins"
 
 
-def makes_closure(x):
+def keeps_in_a_cell(x):
     k = x + 1
 
     def inner():
@@ -201,7 +201,7 @@ def makes_closure(x):
 
 
 def test_what_cells_hold_is_shown():
-    _, heard = listened(makes_closure, X)
+    _, heard = listened(keeps_in_a_cell, X)
     inside = [step for step in heard.of("before") if step.depth == 1 and step.opname == "BINARY_OP"]
     assert inside[0].locals["k"].node == "add"
 
@@ -227,7 +227,9 @@ def test_showing_runs_no_code_of_the_users_and_adds_no_guard():
     assert not [g for g in heard.of("guard") if g.source in ("other", "text")]
 
 
-@pytest.mark.parametrize("fn, args", [(scaled, (X, W, 3)), (calls, (X,)), (breaks, (X,)), (breaks_inside, (X,)), (loops, (X, 2))])
+@pytest.mark.parametrize(
+    "fn, args", [(scaled, (X, W, 3)), (calls, (X,)), (breaks, (X,)), (breaks_inside, (X,)), (loops, (X, 2))]
+)
 def test_listening_changes_nothing_of_what_is_compiled(fn, args):
     def texts(compiled: Any) -> list[tuple[list[str], str]]:
         report = tracer.explain(compiled)(*args)
@@ -269,7 +271,7 @@ def test_off_again():
 
 
 def test_nobody_listens_nobody_is_asked(monkeypatch):
-    """Off, the classes are the plain ones: their step has no name of a listener in it, and no frame is a listened one."""
+    """The classes are the plain ones: their step has no name of a listener in it, and no frame is a listened one."""
     made = Counter()
     real = Attempt.__init__
 

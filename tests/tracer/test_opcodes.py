@@ -44,4 +44,4 @@ def test_every_opcode_of_this_python_is_handled_or_refused_with_a_title() -> Non
     real -= set(getattr(opcode, "_specialized_opmap", {}))
     unknown = real - set(LOWERINGS) - set(SUPER_INSTRUCTIONS) - set(NOT_IN_CODE) - hidden
     assert not unknown, "say in rewriter/lowering.py what these are in canonical instructions"
-    assert set(REFUSED.values()) <= set(BREAKS), "each refusal has a title that BREAKS.md explains"
+    assert set(REFUSED.values()) <= set(BREAKS), "each refusal has a title that docs/breaks.md explains"

@@ -309,7 +309,7 @@ class TestForceEager:
 
         for _ in range(3):
             f(x)
-        [state] = [state for state in runtime.registry if state.name.endswith("closure")]
+        [state] = [s for s in runtime.registry if "meanwhile" in s.name and s.name.endswith("closure")]
         makers = [found[2]() for found in state.family._copies.values()]
         [maker] = [found for found in makers if isinstance(found, PrivateClosures)]
         with tracer.set_stance("force_eager"):

@@ -614,6 +614,7 @@ print(json.dumps(found))
 
 
 @needs_compiler
+@pytest.mark.compiles
 def test_a_second_process_starts_warm(tmp_path: Path) -> None:
     """Nothing is compiled there, for inference and training, and torch's own files are not read to find that out."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHGRAFT_STRICT": "1"}

@@ -72,6 +72,7 @@ def install(
     (tensors, or modules and containers that hold some), the outermost first; `discovered()` tells which. Functions are
     watched by local events, which are turned off once it is decided, so that everything else costs nothing; on Python
     3.11 it takes sys.settrace, which slows all calls of Python functions down until nothing new has come for a while.
+    Inductor is asked to draw eager's random numbers there, so that the program computes what it did.
     discover_filter: `filter(function) -> bool` is asked before a function is opted in.
     A second `install` changes these settings, for later compiles, and adds to what is discovered.
     `TORCHGRAFT=0` in the environment keeps everything off.
@@ -227,6 +228,7 @@ def reset() -> None:
     """Drop every region. What is compiled stays so, and is captured anew when it is called."""
     runtime.reset()
     runtime.counters.clear()
+    backends.free_recordings()
 
 
 def counters() -> dict[str, Any]:
@@ -234,17 +236,14 @@ def counters() -> dict[str, Any]:
 
     regions: those that are there now, hits: of these.  compilations, recompiles, misses, guard_failures, fallbacks
     (times that no region fitted and none was made), guard_errors, graph_failures, errors; breaks: by title.
+    Of replay: recordings, replays and replay_bytes (memory that is held) of what is there now; not_replayed: by reason.
     """
     regions = [region for state in runtime.registry for region in state.regions]
-    numbers = (
-        "compilations", "recompiles", "misses", "guard_failures", "guard_errors", "graph_failures", "fallbacks",
-        "errors",
-    )  # fmt: skip
     return {
-        **dict.fromkeys(numbers, 0),
         **runtime.counters.snapshot(),
         "regions": len(regions),
         "hits": sum(region.hits for region in regions),
+        **backends.replay_totals(),
     }
 
 

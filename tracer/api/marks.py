@@ -38,12 +38,15 @@ def maybe_mark_dynamic(t: torch.Tensor, index: Dims) -> None:
 
 def mark_static(t: torch.Tensor, index: Dims | None = None) -> None:
     """As torch._dynamo.mark_static: these dimensions (None: all of them) never become symbols."""
-    mark(t, STATIC, range(t.dim()) if index is None else _dims(t, index))
+    mark(t, STATIC, _dims(t, index))
 
 
-def _dims(t: torch.Tensor, index: Dims) -> list[int]:
+def _dims(t: torch.Tensor, index: Dims | None) -> list[int]:
+    """Those that are named; None: all of them."""
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"dimensions of tensors can be marked, not of {t!r}")
+    if index is None:
+        return list(range(t.dim()))
     dims = [index] if isinstance(index, int) else list(index)
     if any(type(dim) is not int for dim in dims):
         raise TypeError(f"a dimension is an int, not {index!r}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import config, log
+from .. import backends, config, log
 from ..cache import CodeState, Counters, Registry
 from ..config import Options, Settings, Stance
 from ..discovery import Discovered, Discovery, Filter, Target
@@ -25,6 +25,8 @@ from .models import CompiledModel
 
 #: Without start events that cost nothing elsewhere: after so many seconds without news discovery ends by itself.
 SETTRACE_PATIENCE = 120.0
+#: Inductor's option for eager's random numbers.
+KEEP_RANDOM = {"fallback_random": True}
 SETTRACE_COST = (
     "discovery needs sys.settrace on this Python (before 3.12): while it is on, a call of any Python function takes "
     f"about 1 us more. It ends by itself when none of the watched ones has started for {SETTRACE_PATIENCE:.0f} seconds"
@@ -53,6 +55,8 @@ class Runtime:
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
+        if self.discovery is not None:
+            self.discovery.after_fork()
 
     @property
     def on(self) -> bool:
@@ -138,7 +142,10 @@ class Runtime:
             return "compiled by the program itself"
         if DISABLED in vars(function):
             return "disabled"
-        state = self.adopt(function, Options(), discovered=True)
+        # A program that nobody changed is to draw the random numbers that it always drew.
+        backend = backends.lookup(self.translator.settings.backend)
+        kept = KEEP_RANDOM if backend.name == "inductor" else None
+        state = self.adopt(function, Options(options=kept), discovered=True)
         return f"cannot be grafted: {state.errors[-1]}" if state.errors else ""
 
     def set_stance(self, stance: Stance) -> Stance:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.fx
 
-from .. import log, torch_inductor, torch_private
+from .. import log, torch_inductor, torch_private, torch_replay
 from ..config import MODE_AND_OPTIONS
+from .replay.options import OWN_KEYS, ReplayOptions, split
 from .toolchain import missing_for_inductor
 
 #: torch.compile's contract: (graph, example inputs) -> a callable that takes the flat tensors and returns a tuple
@@ -25,6 +26,7 @@ class Backend:
     plain: it runs the graph's own Python, so there is nothing to compile.
     merges: its results may share memory that eager's don't (see fresh.py).
     tried: its small regions are tried against the original bytecode: they are compiled for nothing but speed.
+    replay: what `inner` compiles is recorded and replayed (see replay/).
     """
 
     name: str
@@ -32,6 +34,8 @@ class Backend:
     plain: bool = False
     merges: bool = False
     tried: bool = False
+    replay: ReplayOptions | None = None
+    inner: Backend | None = None
 
 
 def _forward(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
@@ -49,8 +53,34 @@ def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | 
     return Backend("inductor", compiler, merges=True, tried=True)
 
 
+def _replayed(
+    name: str, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None, *, everywhere: bool
+) -> Backend:
+    """options: `inner` names the backend whose callable is recorded; what is not replay's is for that one."""
+    given = dict(options or {})
+    chosen = given.pop("inner", None)
+    replay, rest = split(given, everywhere=everywhere)
+    inner = lookup(_default_name() if chosen is None else chosen, mode=mode, options=rest, dynamic=dynamic)
+    if inner.replay is not None:
+        raise ValueError(f"{inner.name} is replayed itself: it cannot be the inner backend of {name}")
+    if inner.name == "inductor":
+        torch_replay.without_cudagraphs(inner.compiler)
+    return replace(inner, name=name, replay=replay, inner=inner)
+
+
+def _cudagraph(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    return _replayed("cudagraph", mode, options, dynamic, everywhere=True)
+
+
+def _auto(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    """Inductor, and replay for regions whose tensors are on CUDA."""
+    return _replayed("auto", mode, options, dynamic, everywhere=False)
+
+
 #: what is made here rather than found in torch's registry: name -> maker(mode, options, dynamic)
 BUILT_IN: dict[str, Callable[[str | None, dict[str, Any] | None, bool | None], Backend]] = {
+    "auto": _auto,
+    "cudagraph": _cudagraph,
     "eager": _eager,
     "inductor": _inductor,
 }
@@ -77,7 +107,8 @@ def lookup(
     if mode is not None and options is not None:
         raise RuntimeError(MODE_AND_OPTIONS)
     if backend is None:
-        backend = _default_name()
+        about_replay = not OWN_KEYS.isdisjoint(options or ())
+        backend = "auto" if about_replay or torch.cuda.is_available() else _default_name()
     if isinstance(backend, str):
         if backend in BUILT_IN:
             return BUILT_IN[backend](mode, options, dynamic)

@@ -1,4 +1,4 @@
-"""BREAKS.md: every title of a graph break, with a program that has it and what `explain` says of that program.
+"""docs/breaks.md: every title of a graph break, with a program that has it and what `explain` says of that program.
 
 Every program is run for the page, compiled with the eager backend, so that the page says what is. `EXAMPLES` has one
 for each title of `tracer.breaks`; a test holds titles, programs and page together.

@@ -1,4 +1,4 @@
-"""The text of BREAKS.md."""
+"""The text of docs/breaks.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ makes a break an exception.
 has it, what `explain` says of that program, and what to do. Each program goes with `import torch, tracer` before it and
 `f` compiled; the line that breaks is marked.
 
-This page is generated: `python -m tracer breaks > BREAKS.md`. A test runs every program.
+This page is generated: `python -m tracer breaks > docs/breaks.md`. A test runs every program.
 """
 #: so many of the user's lines are shown
 _LINES = 4

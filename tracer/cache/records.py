@@ -90,6 +90,12 @@ class Made:
     backend_seconds: float
 
 
+#: What there is to count.
+COUNTED = (
+    "compilations", "recompiles", "misses", "guard_failures", "guard_errors", "graph_failures", "fallbacks", "errors",
+)  # fmt: skip
+
+
 class Counters:
     """Numbers since the start or the last `clear`; `breaks` by title."""
 
@@ -113,4 +119,4 @@ class Counters:
 
     def snapshot(self) -> dict[str, Any]:
         with self._lock:
-            return {**self._numbers, "breaks": dict(self._breaks)}
+            return {**dict.fromkeys(COUNTED, 0), **self._numbers, "breaks": dict(self._breaks)}

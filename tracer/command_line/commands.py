@@ -14,6 +14,8 @@ from types import FunctionType
 from .. import api, config
 from ..breaks_page import EXAMPLES, page
 from ..errors import TorchgraftError
+from ..scanner import scan
+from ..steps_page import visualize
 from . import running
 from .doctor import doctor
 from .loading import Wrong, arguments, load
@@ -50,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         code, program = (running.module if is_module else running.script)(name)
     except SyntaxError as error:
-        sys.excepthook(type(error), error, None)
+        sys.excepthook(type(error), error.with_traceback(None), None)
         return 1
     if wanted is not None and api.runtime.discovery is not None:
         api.runtime.discovery.watch_code(code, "__main__")
@@ -86,7 +88,10 @@ def _explain(options: argparse.Namespace) -> int:
     fn, module = load(options.target)
     args, kwargs = arguments(options.args, options.inputs, module)
     api.install(backend=options.backend, dynamic=options.dynamic)
-    explained = api.explain(fn)
+    try:
+        explained = api.explain(fn)
+    except TypeError as error:
+        raise Wrong(str(error)) from error
     for _ in range(options.calls):
         report = explained(*args, **kwargs)
     if options.html is not None:
@@ -96,7 +101,38 @@ def _explain(options: argparse.Namespace) -> int:
     if options.html is None and options.json is None:
         print(report.summary() if options.summary else report)
     if report.exception is not None:
-        print(f"torchgraft explain: the call raised {report.exception!r}", file=sys.stderr)
+        hint = "; give its arguments with --args or --inputs" if options.args is options.inputs is None else ""
+        print(f"torchgraft explain: the call raised {report.exception!r}{hint}", file=sys.stderr)
+    return 1 if report.exception is not None else 0
+
+
+def _visualize(options: argparse.Namespace) -> int:
+    fn, module = load(options.target)
+    args, kwargs = arguments(options.args, options.inputs, module)
+    api.install(dynamic=options.dynamic)
+    if not callable(fn) or isinstance(fn, type):
+        raise Wrong(f"{options.target} is no function, method or model: {fn!r}")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(options.output))):
+        raise Wrong(f"cannot write {options.output!r}: there is no such folder")
+    backend = {} if options.backend is None else {"backend": options.backend}
+    path = visualize(fn, *args, path=options.output, **backend, **kwargs)
+    print(path)
+    return 0
+
+
+def _scan(options: argparse.Namespace) -> int:
+    fn, module = load(options.target)
+    try:
+        report = scan(fn)
+        if options.args is not None or options.inputs is not None:
+            args, kwargs = arguments(options.args, options.inputs, module)
+            report = report(*args, **kwargs)
+    except TypeError as error:
+        raise Wrong(str(error)) from error
+    if options.json is not None:
+        _write(options.json, json.dumps(report.to_dict(), indent=1))
+    else:
+        print(report.summary() if options.summary else report)
     return 1 if report.exception is not None else 0
 
 
@@ -128,6 +164,6 @@ def _write(path: str, text: str) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "run": _run, "explain": _explain, "breaks": _breaks, "doctor": _doctor,
+    "run": _run, "explain": _explain, "visualize": _visualize, "scan": _scan, "breaks": _breaks, "doctor": _doctor,
 }  # fmt: skip
 

@@ -60,9 +60,17 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--html", metavar="FILE", help="write it as a page instead")
     explain.add_argument("--json", metavar="FILE", help="write it as JSON instead (-: to stdout)")
     _add_compiling(explain)
+    visualize = _add(commands, "visualize", "write a page in which a person steps through the capture of a function")
+    _add_target(visualize)
+    visualize.add_argument("-o", "--output", metavar="FILE", default="torchgraft.html", help="default: torchgraft.html")
+    _add_compiling(visualize)
+    scan = _add(commands, "scan", "list a function's instructions; with arguments, which are captured and why not")
+    _add_target(scan)
+    scan.add_argument("--summary", action="store_true", help="a few lines instead of all")
+    scan.add_argument("--json", metavar="FILE", help="write it as JSON instead (-: to stdout)")
     doctor = _add(commands, "doctor", "what torchgraft finds on this machine, what it would use, and why")
     doctor.add_argument("--json", metavar="FILE", help="write it as JSON instead (-: to stdout)")
-    _add(commands, "breaks", "the page of every graph break (BREAKS.md), whose programs are run for it")
+    _add(commands, "breaks", "the page of every graph break (docs/breaks.md), whose programs are run for it")
     return root
 
 

@@ -23,24 +23,30 @@ def script(path: str) -> tuple[CodeType, ModuleType]:
     """The code of a file and a `__main__` for it; `sys.path` begins with its folder."""
     if os.path.isdir(path):
         raise Wrong(f"{path!r} is a folder: name its file, or a module with -m")
+    full = os.path.abspath(path)
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(full) as file:
             source = file.read()
     except OSError as error:
         raise Wrong(f"cannot read {path!r}: {error.strerror}") from error
-    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    _begin_path_with(os.path.dirname(os.path.realpath(path)))
     main = ModuleType("__main__")
     main.__dict__.update(
-        __file__=path, __builtins__=builtins, __cached__=None, __spec__=None,
-        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
+        __file__=full, __builtins__=builtins, __cached__=None, __spec__=None,
+        __loader__=importlib.machinery.SourceFileLoader("__main__", full),
     )  # fmt: skip
     sys.argv[0] = path
-    return compile(source, path, "exec", dont_inherit=True), main
+    return compile(source, full, "exec", dont_inherit=True), main
+
+
+def _begin_path_with(folder: str) -> None:
+    if not sys.flags.safe_path:  # else there is no such first item
+        sys.path[0] = folder
 
 
 def module(name: str) -> tuple[CodeType, ModuleType]:
     """The same for a module or package, as `python -m` finds it."""
-    sys.path[0] = os.getcwd()
+    _begin_path_with(os.getcwd())
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import torch
+
 from ..originals import original_code
 from ..torch_private import DISABLED
 
@@ -96,6 +98,22 @@ def functions_of_module(module: ModuleType) -> Iterator[FunctionType]:
             for function in functions_behind(value):
                 if function.__globals__ is namespace:
                     yield function
+
+
+def is_making_module(frame: FrameType) -> bool:
+    """Does the frame run the `__init__` of a module's class?"""
+    code = frame.f_code
+    if code.co_name != "__init__":
+        return False
+    found: object = None
+    if "<locals>" in code.co_qualname:
+        found = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else None
+    else:
+        first, *names = code.co_qualname.split(".")[:-1] or [""]
+        found = frame.f_globals.get(first)
+        for name in names:
+            found = vars(found).get(name) if isinstance(found, type) else None
+    return isinstance(found, type) and torch.nn.Module in found.__mro__
 
 
 def functions_running(code: CodeType, frame: FrameType, self: object) -> list[FunctionType]:

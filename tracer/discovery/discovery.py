@@ -2,8 +2,8 @@
 
 The outermost function with tensors in hand is opted in when it first starts, since what it calls is captured with it.
 What starts within it waits, unless it starts again and again from one place of one frame, with the same module in hand:
-that is a training loop, whose frame runs as it began, so what it calls is opted in by itself. Once decided, a function
-is watched no longer and costs nothing.
+that is a training loop, whose frame runs as it began, so what it calls is opted in by itself. What runs while a module
+is made runs once, and does not count. Once decided, a function is watched no longer and costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .. import config, log
 from ..events import FunctionStarts
 from ..originals import original_code
 from ..signals import raised_by_signal
-from .codes import codes_within, functions_of_module, functions_running, is_function
+from .codes import codes_within, functions_of_module, functions_running, is_function, is_making_module
 from .hands import Hands, in_hand
 from .importing import Finder
 from .report import Discovered, FoundFunction
@@ -81,6 +81,10 @@ class Discovery:
         self.functions: list[weakref.ref[FunctionType]] = []
         self._lock = threading.RLock()
         self._choosing = threading.Lock()
+
+    def after_fork(self) -> None:
+        """In the child: a thread that decided is not there to let go of a lock."""
+        self._lock, self._choosing = threading.RLock(), threading.Lock()
 
     # what is watched ------------------------------------------------------------------------------------------------
     def add(self, targets: Iterable[Target] | Target, filter_: Filter | None = None) -> None:
@@ -184,20 +188,28 @@ class Discovery:
         if not hands.tensors:
             found.empty += 1
             return found.empty >= IDLE and not found.starts and self._settle(found)
-        found.starts += 1
-        if not found.chosen:
-            outer = _outer(frame, self._watched)
-            if outer is not None and not self._again(found, outer, hands):
-                if outer.f_globals.get("__name__") in _TORCHS_OR_DISABLED:
-                    return self._settle(found, "disabled, or compiled by torch.compile")
-                found.why = f"within {outer.f_code.co_qualname}, which is captured with what it calls"
-                return found.starts >= WITHIN and self._settle(found, found.why)
+        if not found.chosen and self._waits(found, frame, hands):
+            return found.decided
         if not self._choosing.acquire(blocking=False):
             return False  # another thread is at it; the next start will do
         try:
             return found.decided or self._choose(found, code, frame, hands)
         finally:
             self._choosing.release()
+
+    def _waits(self, found: Watched, frame: FrameType, hands: Hands) -> bool:
+        """Is it left to what it runs within, for now or for good?"""
+        outer = _outer(frame, self._watched)
+        if outer is not None and is_making_module(outer):
+            return True
+        found.starts += 1
+        if outer is None or self._again(found, outer, hands):
+            return False
+        if outer.f_globals.get("__name__") in _TORCHS_OR_DISABLED:
+            return self._settle(found, "disabled, or compiled by torch.compile")
+        found.why = f"within {outer.f_code.co_qualname}, which is captured with what it calls"
+        found.decided = found.starts >= WITHIN
+        return True
 
     def _again(self, found: Watched, outer: FrameType, hands: Hands) -> bool:
         """Does it start once more from the same place of the same frame, which goes on as it began?"""
@@ -278,7 +290,9 @@ def _place(code: CodeType) -> str:
 
 
 def _outer(frame: FrameType, watched: dict[int, Watched]) -> FrameType | None:
-    """The next frame outwards that runs something compiled, or a function that started with tensors in hand."""
+    """The next frame outwards that decides: one that runs something compiled, a function that started with tensors in
+    hand, or one that makes a module.
+    """
     outer = frame.f_back
     for _ in range(_FRAMES):
         if outer is None:
@@ -287,7 +301,7 @@ def _outer(frame: FrameType, watched: dict[int, Watched]) -> FrameType | None:
         found = watched.get(id(code))
         if original_code(code) is not code or (found is not None and found.starts and not found.is_left_out):
             return outer
-        if outer.f_globals.get("__name__") in _TORCHS_OR_DISABLED:
+        if outer.f_globals.get("__name__") in _TORCHS_OR_DISABLED or is_making_module(outer):
             return outer
         outer = outer.f_back
     return None

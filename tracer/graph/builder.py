@@ -26,7 +26,7 @@ from .arguments import PLAIN, convert
 from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
 from .fx_capture import EndState, Examples, FxCapture, GraphInput, GraphNumber, GraphTensor
-from .inputs import FakeMaker, refuse_input, storage_of
+from .inputs import STATE, FakeMaker, is_module_state, refuse_input, storage_of
 from .refused import refuse
 from .shapes import Layout, Shapes
 from .sizes import SizeNodes
@@ -126,6 +126,7 @@ class GraphBuilder:
             raise InternalError(f"{source_text} is an input of the graph already")
         node = self._placeholder(source_text)
         self.examples.append(tensor)
+        node.meta[STATE] = is_module_state(tensor, source_text)
         self.inputs.append(result := self._know(node, fake))
         if layout is not None:
             self._sizes.found_in(node, layout)
@@ -492,6 +493,7 @@ class GraphBuilder:
             inputs=inputs,
             outputs=finishing.describe_outputs(outputs, inputs, self._fakes.real_storage),
             mutates_inputs=tuple(i for i, given in enumerate(inputs) if self._is_written(given)),
+            static_inputs=tuple(i for i, given in enumerate(inputs) if given.node.meta.get(STATE)),
             uses_rng=self.random,
             changes_state=finishing.changes_state(graph),
             records_autograd=self._grad_was_on and any(t.fake.requires_grad for t in self._tensors.values()),

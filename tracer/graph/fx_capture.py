@@ -106,6 +106,8 @@ class FxCapture:
 
     inputs: the inputs that the graph uses, in the order in which the compiled callable takes them.
     mutates_inputs: indices of the inputs whose data the graph writes, by themselves or through an alias.
+    static_inputs: indices of the inputs that are parameters and buffers of modules: they stay where they are in memory
+    from call to call, as far as anybody can tell. No guard says so: whoever relies on it compares addresses.
     layouts: by the identity of a real tensor, sizes and strides of those inputs that have symbols among them.
     records_autograd: the autograd engine may record something; if not, what looks into that has nothing to see.
     """
@@ -114,6 +116,7 @@ class FxCapture:
     inputs: tuple[GraphInput, ...]
     outputs: tuple[Output, ...]
     mutates_inputs: tuple[int, ...]
+    static_inputs: tuple[int, ...]
     uses_rng: bool
     changes_state: bool
     records_autograd: bool

@@ -6,6 +6,8 @@ are parameters and plain data that share nothing: for these a fake is made direc
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from ..errors import GraphBreak, MustBeStatic
@@ -14,6 +16,16 @@ from .shapes import Layout
 
 #: parameters and buffers of plain modules and what users make; any other subclass may override operators
 PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter, torch.nn.Buffer])
+
+#: in a placeholder's `meta`: is the input a parameter or buffer?
+STATE = "tracer_module_state"
+#: `self._buffers["scale"]`, `self.__dict__["_buffers"]["scale"]`
+_REGISTRY = re.compile(r"\b_(parameters|buffers)(['\"]\])?\[[^\[\]]*\]$")
+
+
+def is_module_state(tensor: torch.Tensor, source_text: str) -> bool:
+    """A parameter, or what a module has registered as a buffer: its source ends in the registry."""
+    return isinstance(tensor, (torch.nn.Parameter, torch.nn.Buffer)) or _REGISTRY.search(source_text) is not None
 
 
 class FakeMaker:

@@ -101,10 +101,12 @@ class Telling:
             if held.name not in self._constants:
                 self._constants[held.name] = None
                 self.tell("constant", ConstantAdded(held.name, shown_object(held.value)[1]))
-        for node in self._ctx.graph.nodes():
-            if id(node) not in self._nodes:
-                self._nodes[id(node)] = node, node.name
-                self.tell("node", node_added(node))
+        new = [node for node in self._ctx.graph.nodes() if id(node) not in self._nodes]
+        sources = {id(given.node): self._ctx.inputs.get(id(given)) for given in self._ctx.graph.inputs} if new else {}
+        for node in new:
+            self._nodes[id(node)] = node, node.name
+            source = sources.get(id(node))
+            self.tell("node", node_added(node, "" if source is None else str(source)))
 
     def _tell_taken_back(self) -> None:
         guards, nodes = list(self._ctx.guards), {id(node) for node in self._ctx.graph.nodes()}
@@ -169,7 +171,8 @@ class ListenedAttempt(Attempt):
     def _end(self, mark: Mark, graph_break: GraphBreak, error: OperatorFailed | None = None) -> Capture:
         stack: tuple[UserLine, ...] = graph_break.stack or self.ctx.user_stack()
         self.telling.tell_new()
-        told = Broke(graph_break.title, graph_break.details, graph_break.hint, stack, self.frame.unit)
+        unit = self.frame.instructions[self.frame.unit].unit
+        told = Broke(graph_break.title, graph_break.details, graph_break.hint, stack, unit)
         self.telling.tell("broke", told)
         return super()._end(mark, graph_break, error)
 

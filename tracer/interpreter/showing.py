@@ -17,7 +17,7 @@ from ..guard_values import describe
 from ..listener import NodeAdded, Shown
 from ..torch_private import FakeTensor
 from ..values.base import Lazy, Value
-from ..values.constants import ConstantValue
+from ..values.constants import LITERALS, ConstantValue
 from ..values.functions import CellValue
 from ..values.mappings import DictValue
 from ..values.sequences import ListValue
@@ -94,7 +94,7 @@ def shown(ctx: Context, value: Value | None, level: int = 0) -> Shown:
         fake, node = value.graph_tensor.fake, value.graph_tensor.node
         return Shown("tensor", f"{dtype_text(fake.dtype)} {shape_text(fake.shape)}", source, node.name)
     if isinstance(value, ConstantValue):
-        return Shown(value.kind, cut(describe(value.value)), source)
+        return Shown(value.kind, _plainly(constant_text(value.value)), source)
     return Shown(value.kind, _container(ctx, value, level) or _plainly(str(value)), source)
 
 
@@ -120,13 +120,20 @@ def _listed(ctx: Context, items: Any, level: int) -> str:
     return cut(", ".join(texts) + (f", … {len(items)} items" if len(items) > ITEMS else ""))
 
 
+def constant_text(value: object) -> str:
+    """A constant of a code object; tuples of plain values as they are written."""
+    if type(value) is tuple and all(type(item) in LITERALS for item in value):
+        return cut(repr(value))
+    return cut(describe(value))
+
+
 def argument_text(instruction: Instruction) -> str:
     """The argument of a canonical instruction; of a jump, where it goes."""
     argument = instruction.arg
     if instruction.target is not None:
         return f"to {instruction.target}"
     if instruction.opname == "LOAD_CONST":
-        return cut(describe(argument))
+        return constant_text(argument)
     if argument is None or type(argument) is str:
         return argument or ""
     if type(argument) is tuple and all(type(part) in (str, int, bool) for part in argument):
@@ -135,14 +142,14 @@ def argument_text(instruction: Instruction) -> str:
 
 
 # nodes ----------------------------------------------------------------------------------------------------------------
-def node_added(node: torch.fx.Node) -> NodeAdded:
+def node_added(node: torch.fx.Node, source: str = "") -> NodeAdded:
     """A node as it is now."""
     example = node.meta.get("example_value")
     shape = dtype = ""
     if isinstance(example, torch.Tensor):
         shape, dtype = shape_text(example.shape), dtype_text(example.dtype)
     inputs = tuple(given.name for given in node.all_input_nodes)
-    return NodeAdded(node.name, node.op, target_text(node), node_text(node), inputs, shape, dtype)
+    return NodeAdded(node.name, node.op, target_text(node), node_text(node), inputs, shape, dtype, source)
 
 
 def target_text(node: torch.fx.Node) -> str:

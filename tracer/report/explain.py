@@ -111,6 +111,7 @@ def _region(region: Region, text: str) -> RegionReport:
         number=region.compiled.number,
         text=text,
         table=() if graph is None else tuple(map(_row, graph.graph.nodes)),
+        notes=tuple(notes()) if (notes := getattr(region.compiled.call, "notes", None)) is not None else (),
     )
 
 

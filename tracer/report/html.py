@@ -28,7 +28,8 @@ def page(report: Report) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(report.function)}: what torchgraft compiled</title>"
-        "<style>body{margin:0;padding:24px;background:Canvas}</style></head>"
+        "<style>body{margin:0 auto;padding:24px;max-width:1100px;background:#fff}"
+        "@media (prefers-color-scheme:dark){body{background:#12151c}}</style></head>"
         f"<body>{fragment(report)}</body></html>\n"
     )
 
@@ -93,7 +94,8 @@ def _region(region: RegionReport) -> str:
         f'<p class="dim">backend {escape(region.backend or "none")}; captured in {took(region.capture_seconds)}, '
         f"compiled in {took(region.backend_seconds)}; ends {escape(region.ends)}</p>"
     )
-    parts = [times, *([f'<p class="dim">{escape(region.trial)}</p>'] if region.trial else [])]
+    told = [*([region.trial] if region.trial else []), *(f"replay: {note}" for note in region.notes)]
+    parts = [times, *(f'<p class="dim">{escape(text)}</p>' for text in told)]
     if region.guards:
         rows = [(f'<code class="guard">{escape(text)}</code>', _place(line)) for text, line in region.guards]
         parts += ["<h4>guards</h4>", _table(("what must hold", "needed by"), rows)]

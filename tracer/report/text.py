@@ -131,6 +131,7 @@ def region_lines(region: RegionReport) -> list[Line]:
         f"compiled in {took(region.backend_seconds)}",
     )]  # fmt: skip
     lines += [("", f"      {region.trial}")] if region.trial else []
+    lines += [("", f"      replay: {note}") for note in region.notes]
     for text, line in region.guards:
         lines.append(("guard", f"      guard {text}" + ("" if line is None else f"   [{line}]")))
     lines += [("effect", f"      effect {text}") for text in region.effects]

@@ -6,6 +6,8 @@ Steps 1 and 2 come from a listener on the real capture (`recording.py`), step 3 
 
 from __future__ import annotations
 
+import collections
+import inspect
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from ..cache import CodeState
 from ..config import Backend
 from ..report import report_on
 from ..report.text import exception_text
+from ..torch_private import DISABLED
 from ..translate.decisions import Decision
 from ..translate.visiting import visits
 from .page import page
@@ -42,7 +45,7 @@ def visualize(
     fn, a function or model, is left alone: a copy of it is compiled, with `backend`, and called with these arguments.
     The calls are real ones: one to capture, one more with the same arguments, which shows a hit, and one that is to
     show a miss: with `second`, positional arguments, or else with one row more in all tensors that have as many as the
-    first one.
+    first one. A generator that fn gives is run to its end.
 
     The file needs nothing else, no network either. Gives its path. What the first call raises is shown, not raised.
     """
@@ -57,8 +60,11 @@ def visualize(
         raised = _call(target, args, kwargs)
     calls = [] if raised else _later_calls(target, state, args, kwargs, second)
     report = report_on(state, None, api.runtime.registry)
+    forward = getattr(type(fn), "forward", None) if isinstance(fn, torch.nn.Module) else None
+    written_at = getattr(forward, "__code__", state.original)
     data = {
-        "function": state.name, "file": os.path.basename(state.filename), "line": state.line, "raised": raised,
+        "function": state.name, "raised": raised,
+        "file": os.path.basename(written_at.co_filename), "line": written_at.co_firstlineno,
         "arguments": arguments_text(args, kwargs), "backend": str(getattr(backend, "__name__", backend)),
         "python": platform.python_version(), "torch": str(torch.__version__), "truncated": recorder.truncated,
         "codes": recorder.codes.rows, "values": recorder.values, "stops": recorder.stops,
@@ -70,6 +76,9 @@ def visualize(
     return written
 
 
+setattr(visualize, DISABLED, True)  # nobody captures it
+
+
 def _noting(decisions: list[Decision]) -> Callable[[FrameType, Decision], None]:
     return lambda frame, decision: decisions.append(decision)
 
@@ -77,7 +86,9 @@ def _noting(decisions: list[Decision]) -> Callable[[FrameType, Decision], None]:
 def _call(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """What it raised, in words."""
     try:
-        target(*args, **kwargs)
+        result = target(*args, **kwargs)
+        if inspect.isgenerator(result):
+            collections.deque(result, maxlen=0)
     except Exception as error:
         return exception_text(error)
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sysconfig
 from types import CodeType, FrameType
 from typing import Any
@@ -63,7 +64,8 @@ def place(line: UserLine | None) -> str:
 
 def guard_text(text: str) -> str:
     """A guard as a person would say it."""
-    return readable(text).replace("function _VariableFunctionsClass.", "torch.")
+    text = readable(text).replace("function _VariableFunctionsClass.", "torch.")
+    return text.replace(": code code of ", ": runs the code of ")
 
 
 class Codes:
@@ -157,7 +159,7 @@ class Recorder(Listener):
         self._add("constants", {"name": added.name, "text": added.text})
 
     def node(self, added: NodeAdded) -> None:
-        self._add("nodes", _node(added))
+        self._add("nodes", self._node(added))
 
     def taken_back(self, taken: TakenBack) -> None:
         capture = self.captures[-1]
@@ -236,13 +238,20 @@ class Recorder(Listener):
         if self._loose:
             stop["added"], self._loose = self._loose, {}
 
+    def _node(self, added: NodeAdded) -> Json:
+        """Inputs are called by what fetches them, also where they are arguments."""
+        labels = {node["name"]: node["label"] for node in self.captures[-1]["nodes"] if node["op"] == "placeholder"}
+        label = guard_text(added.source) or added.name
+        text = label if added.op == "placeholder" else _with_labels(added.text, labels)
+        return {
+            "name": added.name, "op": added.op, "text": text, "inputs": list(added.inputs), "label": label,
+            "result": " ".join(filter(None, (added.dtype, added.shape))),
+        }  # fmt: skip
+
     @staticmethod
     def _guard(guard: GuardAdded) -> Json:
         return {"kind": guard.kind, "text": guard_text(guard.text), "line": place(guard.needed_by)}
 
 
-def _node(added: NodeAdded) -> Json:
-    return {
-        "name": added.name, "op": added.op, "target": added.target, "text": added.text, "inputs": list(added.inputs),
-        "result": " ".join(filter(None, (added.dtype, added.shape))),
-    }  # fmt: skip
+def _with_labels(text: str, labels: dict[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda word: labels.get(word[0], word[0]), text)

@@ -105,16 +105,19 @@ class Maker:
         compiled = emit.Compiled(dataclasses.replace(captured, constants=constants), call)
         if call is None and callees and not captured.spares:
             compiled.reports = emit.TRIALS
-        elif captured.graph is not None and self._is_small(captured.graph, self._backend(state)):
+        elif captured.graph is not None and self._is_small(captured.graph, self._backend(state), call):
             compiled.reports = emit.SMALL_TRIALS
         emit.write_region(compiled, entry.layout.parameters, original_code=original_code)
         if compiled.watch is not None:
             compiled.watch.owner = state.family.model
         return Region(compiled, backend, seconds, time.perf_counter() - began, callees=tuple(callees))
 
-    def _is_small(self, graph: FxCapture, backend: backends.Backend) -> bool:
-        """Is it to be tried against the original bytecode? Which of both runs must not decide of random numbers."""
-        small = backend.tried and graph.operators <= self.settings.small_region
+    def _is_small(self, graph: FxCapture, backend: backends.Backend, call: object) -> bool:
+        """Is it to be tried against the original bytecode? Which of both runs must not decide of random numbers.
+
+        What is replayed has a trial of its own.
+        """
+        small = backend.tried and graph.operators <= self.settings.small_region and not hasattr(call, "notes")
         return small and not graph.uses_rng and not torch.are_deterministic_algorithms_enabled()
 
     def _dynamic(self, state: CodeState) -> bool | None:

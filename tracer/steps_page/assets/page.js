@@ -137,8 +137,8 @@ function sayStop(stop) {
     : ["The original bytecode ran on by itself; the next capture begins at instruction ", code(String(c.entry)), c.function === D.function ? "." : [" of ", code(c.function), "."]].flat();
   if (stop.k === "broke") return ["Graph break: ", c.broke.title, c.broke.details ? `: ${c.broke.details}` : "", ". The region ends in front of it."];
   if (stop.k === "restart") return [`After ${plural(stop.read, "instruction")} the capture begins anew: ${stop.reason}.`];
-  if (stop.k === "end") return c.landing === null ? ["Nothing is compiled here."]
-    : ["The capture is over: ", code(c.region ? `region ${c.region}` : "a region"), " ends at instruction ", code(String(c.landing)), ", where the original bytecode goes on."];
+  if (stop.k === "end") return c.landing === null || !c.region ? ["The capture is over; there was nothing here that is worth a region."]
+    : ["The capture is over: ", code(`region ${c.region}`), " ends at instruction ", code(String(c.landing)), ", where the original bytecode goes on."];
   return [code(`${instruction(stop).op} ${instruction(stop).arg}`.trim()), " ", ...effect(stop), "."];
 }
 
@@ -164,7 +164,7 @@ function sourceView(codeNumber, at) {
 function marksOf(codeNumber) {
   const marks = {};
   D.captures.forEach((c, i) => {
-    if (c.code !== codeNumber || c.landing === null) return;
+    if (c.code !== codeNumber || !c.region) return;
     (marks[c.entry] = marks[c.entry] || []).push(["entry", `entry`]);
     (marks[c.landing] = marks[c.landing] || []).push(c.broke ? ["break", "break"] : ["landing", "landing"]);
   });
@@ -230,9 +230,9 @@ function wholeBox(stop) {
   if (stop.k === "broke") return h("div", {class: "box bad"}, h("h3", {}, `Graph break: ${c.broke.title}`),
     h("p", {}, c.broke.details), h("dl", {}, h("dt", {}, "where"), h("dd", {}, c.broke.stack.join("  →  ") || "the entry itself"), ...(c.broke.hint ? [h("dt", {}, "hint"), h("dd", {}, c.broke.hint)] : [])));
   if (stop.k === "restart") return h("div", {class: "box warn"}, h("h3", {}, "The capture begins anew"), h("p", {}, `${stop.reason}. ${plural(stop.read, "instruction")} were read for nothing.`));
-  if (c.landing === null) return h("div", {class: "box warn"}, h("h3", {}, "Nothing is compiled here"), h("p", {}, c.reason || "The original bytecode runs."));
+  if (c.landing === null || !c.region) return h("div", {class: "box warn"}, h("h3", {}, "Nothing is compiled here"), h("p", {}, c.reason || "The capture found nothing worth a region: the original bytecode runs."));
   const kept = c.nodes.filter(n => n.kept && n.op !== "placeholder" && n.op !== "get_attr").length;
-  return h("div", {class: "box ok"}, h("h3", {}, c.region ? `Region ${c.region} is compiled` : "The region is compiled"),
+  return h("div", {class: "box ok"}, h("h3", {}, `Region ${c.region} is compiled`),
     h("dl", {}, h("dt", {}, "graph"), h("dd", {}, plural(kept, "operator")), h("dt", {}, "guards"), h("dd", {}, String((c.final_guards || []).length)),
       h("dt", {}, "ends at"), h("dd", {}, `instruction ${c.landing}${c.broke ? ", a graph break" : ""}`), ...(c.attempts > 1 ? [h("dt", {}, "attempts"), h("dd", {}, String(c.attempts))] : [])));
 }
@@ -263,13 +263,15 @@ function layout(number) {
   nodes.filter(isInput).forEach(n => { const u = users.get(n.name) || []; n.layer = u.length ? Math.max(0, Math.min(...u.map(x => x.layer)) - 1) : 0; });
   const layers = [];
   nodes.forEach(n => (layers[n.layer] = layers[n.layer] || []).push(n));
-  nodes.forEach(n => { n.label = n.op === "placeholder" ? n.name : n.text.length > 34 ? n.text.slice(0, 33) + "…" : n.text; n.w = Math.max(84, 24 + 7.6 * Math.max(n.label.length, n.result.length * .84)); });
+  nodes.forEach(n => { n.short = n.op === "placeholder" ? (n.label.length > 26 ? "…" + n.label.slice(-25) : n.label) : n.text.length > 36 ? n.text.slice(0, 35) + "…" : n.text; n.w = Math.max(84, 24 + 7.6 * Math.max(n.short.length, n.result.length * .84)); });
   const width = Math.max(360, ...layers.filter(Boolean).map(l => l.reduce((sum, n) => sum + n.w + 26, 0))) + 70;
   let y = 22;
   for (const row of layers) {
     if (!row) continue;
     const wanted = n => { const from = n.inputs.map(name => byName.get(name)).filter(p => p && p.x !== undefined); return from.length ? from.reduce((sum, p) => sum + p.x, 0) / from.length : width / 2; };
-    row.sort((a, b) => isInput(a) - isInput(b) || wanted(a) - wanted(b) || a.i - b.i);
+    const made = row.filter(n => !isInput(n)).sort((a, b) => wanted(a) - wanted(b) || a.i - b.i);
+    row.filter(isInput).forEach((n, k) => k % 2 || !row.some(m => !isInput(m)) ? made.push(n) : made.unshift(n));
+    row.splice(0, row.length, ...made);
     let x = (width - row.reduce((sum, n) => sum + n.w + 26, -26)) / 2;
     for (const n of row) { n.x = x + n.w / 2; n.y = y; x += n.w + 26; }
     y += 76;
@@ -296,7 +298,7 @@ function nodeShape(n, cls) {
   return s("g", {class: `node ${kind} ${cls}`, transform: `translate(${n.x - n.w / 2},${n.y})`, "data-node": n.name},
     s("title", {}, document.createTextNode(`${n.text}  ${n.result}`)),
     s("rect", {width: n.w, height: 44, rx: 10}),
-    s("text", {x: n.w / 2, y: n.result ? 19 : 27, "text-anchor": "middle"}, document.createTextNode(n.label)),
+    s("text", {x: n.w / 2, y: n.result ? 19 : 27, "text-anchor": "middle"}, document.createTextNode(n.short)),
     n.result ? s("text", {class: "res", x: n.w / 2, y: 35, "text-anchor": "middle"}, document.createTextNode(n.result)) : "");
 }
 // Straight down to the next layer; past other nodes on the side where there is room.
@@ -313,6 +315,7 @@ function graphView(number, upTo, whole) {
   const L = layout(number), at = whole ? {seen: new Set(L.nodes.map(n => n.i)), gone: new Set(), broke: false, ended: true, fresh: new Set()} : graphAt(number, upTo);
   const shown = L.nodes.filter(n => at.seen.has(n.i) && !(whole && !n.kept)), parts = [];
   const bottom = Math.max(0, ...shown.filter(n => !at.gone.has(n.i)).map(n => n.y + 44));
+  const newest = shown.filter(n => !at.gone.has(n.i)).sort((a, b) => a.y - b.y).pop();
   let height = Math.max(L.height, 120), width = L.width;
   for (const n of shown) for (const name of n.inputs) {
     const from = L.byName.get(name);
@@ -321,7 +324,7 @@ function graphView(number, upTo, whole) {
     parts.push(s("path", {class: `edge${cls}`, d: edgePath(L, from, n)}));
   }
   shown.forEach((n, k) => {
-    const cls = (at.fresh.has(n.i) ? "fresh " : "") + (at.gone.has(n.i) ? "gone " : "") + (at.ended && !n.kept && !at.gone.has(n.i) ? "unused" : "");
+    const cls = (at.fresh.has(n.i) ? "fresh " : n === newest ? "newest " : "") + (at.gone.has(n.i) ? "gone " : "") + (at.ended && !n.kept && !at.gone.has(n.i) ? "unused" : "");
     const shape = nodeShape(n, cls); shape.style.setProperty("--n", k); parts.push(shape);
   });
   if (at.broke) {
@@ -334,9 +337,11 @@ function graphView(number, upTo, whole) {
   const svg = s("svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `graph of capture ${number + 1}, ${plural(shown.length, "node")}`}, ...parts);
   const box = h("div", {class: `graph${whole ? " run" : ""}`, tabindex: "0"}, svg);
   queue.push(() => {
-    const target = box.querySelector(".cut line") || [...box.querySelectorAll("g.fresh")].pop();
+    const scale = Math.max(.6, Math.min(1, box.clientWidth / width));
+    svg.setAttribute("width", width * scale); svg.setAttribute("height", height * scale);
+    const target = box.querySelector(".cut line") || [...box.querySelectorAll("g.fresh")].pop() || (!whole && box.querySelector("g.newest"));
     if (target) { const b = target.getBoundingClientRect(), o = box.getBoundingClientRect(); box.scrollTop += b.top - o.top - o.height * .6; box.scrollLeft += b.left + b.width / 2 - o.left - o.width / 2; }
-    else if (!whole) box.scrollLeft = (width - box.clientWidth) / 2;
+    else box.scrollLeft = (width * scale - box.clientWidth) / 2;
   });
   if (!shown.length && !at.broke) box.append(h("p", {class: "empty", style: "position:absolute;padding:18px"}, "No node yet: the graph begins with the first operator on tensors."));
   return box;
@@ -354,7 +359,7 @@ function collectedView(stop) {
     for (const what of ["guards", "constants"]) for (const n of t.added[what] || []) seen[what].push([n, i === shownAt]);
     (t.added.gone_guards || []).forEach(n => gone.add(n));
   }
-  const ended = stop.k === "end" && c.landing !== null;
+  const ended = stop.k === "end" && c.region;
   const guards = ended ? (c.final_guards || []).map(g => guardChip(g)) : seen.guards.map(([n, fresh]) => guardChip(c.guards[n], (fresh ? " fresh" : "") + (gone.has(n) ? " gone" : ""))).reverse();
   const constants = seen.constants.map(([n, fresh]) => constantChip(c.constants[n], fresh ? " fresh" : "")).reverse();
   return h("div", {class: "stackpanel"},
@@ -425,16 +430,19 @@ function outcomeView(call, visit, stop) {
         h("dt", {}, "needed by"), h("dd", {}, r.line || "the region"), h("dt", {}, "nearest"), h("dd", {}, `region ${r.earlier}: ${r.held} of ${r.of} guards held`), ...(r.hint ? [h("dt", {}, "hint"), h("dd", {}, r.hint)] : [])))
         : h("div", {class: "box bad"}, h("h3", {}, "No region fits"), h("p", {}, "Nothing was compiled here before.")),
       now === "decided" ? h("div", {class: made ? "box ok" : "box warn"}, h("h3", {}, made ? `Recompiled: region ${made} runs` : "It runs plain"), h("p", {}, made ? "It was captured again with what the guard saw, compiled, written into the slot in front of the others, and ran in this very call." : visit.reason || "There is nothing to compile.")) : null,
-      now === "decided" && made && D.texts[made] ? textView(made) : null)));
+      now === "decided" && made && D.texts[made] ? h("div", {class: "inset"}, textLines(made)) : null)));
   } else parts.push(textView(visit.regions.length ? visit.regions[stop.r || 0].number : null, stop.k === "guard" ? visit.regions[stop.r].guards[stop.g] : null));
   return panel("What comes of it", visit && ["guard", "visit", "refused"].includes(now) ? "the text that is run" : "", ...parts);
 }
-function textView(number, guard) {
+function textLines(number, guard) {
   const text = D.texts[number];
-  if (!text) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
   const asks = line => guard && guard.condition && line.trim().replace(/^(if \(|elif \(|and )/, "").replace(/\):$/, "") === guard.condition;
   const lines = text.trimEnd().replace(/^ {4}/gm, "").split("\n").map(line => h("span", {class: asks(line) ? (guard.ok ? "hl" : "hl no") : ""}, line + "\n"));
-  const box = scroller(h("pre", {class: "text"}, ...lines));
+  return h("pre", {class: "text"}, ...lines);
+}
+function textView(number, guard) {
+  if (!D.texts[number]) return h("div", {class: "scroll"}, h("p", {class: "empty pad"}, "no text: there is no region here"));
+  const box = scroller(textLines(number, guard));
   queue.push(() => bringIntoView(box, box.querySelector(".hl")));
   return box;
 }
@@ -547,5 +555,7 @@ function fromAddress() {
   else state.at = Math.min(a || 0, Math.max(0, D.stops.length - 1));
 }
 addEventListener("hashchange", () => { fromAddress(); render(); });
+const own = D.stops.findIndex(stop => stop.code !== undefined && !D.codes[stop.code].library);
+if (D.captures.length && D.codes[D.captures[0].code].library && own > 0) state.at = own;  // a model's own code, behind torch's
 firstTheme(); fromAddress(); render();
 })();

@@ -1,0 +1,129 @@
+"""Private torch API of replay (`backends/replay`): who refers to a storage, cuBLAS's memory, and the callables that
+AOTAutograd and Inductor make for the two sides of a training step.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import TracingContext
+
+from .torch_private import HIGHER_ORDER
+
+__all__ = [
+    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "boxed_call", "clear_cublas_workspaces", "foreach_copy",
+    "inductor_around", "is_boxed", "is_higher_order", "saved_from", "storage_uses", "without_cudagraphs",
+    "written_arguments",
+]  # fmt: skip
+
+#: copies many tensors into as many others, in one call where the device has a kernel for it
+foreach_copy = torch._foreach_copy_
+
+
+def storage_uses(storage: torch.UntypedStorage) -> int:
+    """How many refer to a storage: tensors and what C++ holds, and Python, of which torch counts one for all."""
+    return torch._C._storage_Use_Count(storage._cdata) + sys.getrefcount(storage)
+
+
+#: can it be told at all?
+COUNTS_STORAGE_USES = hasattr(torch._C, "_storage_Use_Count")
+
+
+def clear_cublas_workspaces() -> None:
+    """Let go of the memory that cuBLAS keeps for each stream; it gets it anew when it needs it."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
+
+
+#: (is it a backward graph, graph, example inputs, the compiled callable of one list) -> such a callable
+AroundCompiled = Callable[[bool, torch.fx.GraphModule, Sequence[Any], Callable[..., Any]], Callable[..., Any]]
+
+
+def inductor_around(wrapped: Callable[..., Any], around: AroundCompiled) -> Callable[..., Any]:
+    """Inductor as `inductor_backend` gives it, with `around` each callable that it makes below AOTAutograd.
+
+    AOTAutograd's own cache would give callables back which `around` never saw: it is off meanwhile. Inductor's isn't.
+    A backward that writes to what was saved for it (donated buffers) could not read it where the forward left it.
+    """
+    module = importlib.import_module("torch._inductor.compile_fx")
+    cache = importlib.import_module("torch._functorch.config")
+
+    def inner_compile(graph: torch.fx.GraphModule, examples: Sequence[Any], **rest: Any) -> Callable[..., Any]:
+        compiled = module.compile_fx_inner(graph, examples, **rest)
+        return around(bool(rest.get("is_backward")), graph, examples, compiled)
+
+    def compiler(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        patches = {**_config_of(wrapped), "triton.cudagraphs": False}
+        with cache.patch(enable_autograd_cache=False, donated_buffer=False):
+            return module.compile_fx(graph, examples, inner_compile=inner_compile, config_patches=patches)
+
+    return compiler
+
+
+def _config_of(compiler: Callable[..., Any]) -> dict[str, Any]:
+    """Inductor's options, of what `inductor_backend` gave."""
+    return getattr(getattr(compiler, "__wrapped__", compiler), "config", {})
+
+
+def without_cudagraphs(compiler: Callable[..., Any]) -> None:
+    """What a mode asks for beside that stays: recordings are made elsewhere."""
+    _config_of(compiler).pop("triton.cudagraphs", None)
+
+
+def aot_around(around: AroundCompiled) -> Callable[..., Any]:
+    """The backend aot_eager, with `around` each graph that AOTAutograd gives out."""
+    debugging = importlib.import_module("torch._dynamo.backends.debugging")
+
+    def making(backward: bool) -> Callable[..., Any]:
+        def compiler(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+            def boxed(inputs: list[Any]) -> Any:
+                return graph.forward(*inputs)
+
+            return around(backward, graph, examples, boxed_call(boxed))
+
+        return compiler
+
+    def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        return debugging.aot_eager(graph, examples, fw_compiler=making(False), bw_compiler=making(True))
+
+    return backend
+
+
+def boxed_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Says to AOTAutograd that the function takes one list."""
+    function._boxed_call = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_boxed(function: Callable[..., Any]) -> bool:
+    """Does it take one list, which it empties?"""
+    return bool(getattr(function, "_boxed_call", False))
+
+
+def saved_from() -> int | None:
+    """While AOTAutograd compiles a forward graph: from which of its results on they are saved for the backward."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return None if metadata is None else metadata.num_forward
+
+
+def written_arguments(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """The nodes that this one writes to, as its operator's schema says."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return
+    for at, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = node.args[at] if at < len(node.args) else node.kwargs.get(argument.name)
+            for written in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(written, torch.fx.Node):
+                    yield written
+
+
+def is_higher_order(target: object) -> bool:
+    return isinstance(target, HIGHER_ORDER)
