@@ -240,7 +240,7 @@ def counters() -> dict[str, Any]:
     """
     regions = [region for state in runtime.registry for region in state.regions]
     return {
-        **runtime.counters.snapshot(),
+        **runtime.counters.complete(),
         "regions": len(regions),
         "hits": sum(region.hits for region in regions),
         **backends.replay_totals(),

@@ -121,7 +121,7 @@ class Runtime:
 
     def summary(self) -> Summary:
         """What came of everything so far."""
-        return summarize(list(self.registry), self.discovered(), self.counters.snapshot())
+        return summarize(list(self.registry), self.discovered(), self.counters.complete())
 
     def _stop_discovery(self) -> None:
         """What was opted in by itself is forgotten: a later `install` does not compile it."""

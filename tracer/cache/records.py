@@ -119,4 +119,8 @@ class Counters:
 
     def snapshot(self) -> dict[str, Any]:
         with self._lock:
-            return {**dict.fromkeys(COUNTED, 0), **self._numbers, "breaks": dict(self._breaks)}
+            return {**self._numbers, "breaks": dict(self._breaks)}
+
+    def complete(self) -> dict[str, Any]:
+        """The same, with what was not counted as 0."""
+        return {**dict.fromkeys(COUNTED, 0), **self.snapshot()}
