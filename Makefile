@@ -45,3 +45,4 @@ bench: venv
 	@$(with-env) examples/benchmarks/overhead.py --discover $(ARGS)
 	@$(with-env) examples/benchmarks/breaks.py
 	@$(with-env) examples/benchmarks/dynamic.py
+	@$(with-env) examples/benchmarks/straight.py

@@ -359,7 +359,7 @@ THIRD_PARTY = textwrap.dedent("""
     def main():
         parser = argparse.ArgumentParser()
         parser.add_argument("--steps", type=int, default=40)
-        parser.add_argument("--layers", type=int, default=2)
+        parser.add_argument("--layers", type=int, default=1)
         parser.add_argument("--output")
         args = parser.parse_args()
 

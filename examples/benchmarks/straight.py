@@ -241,7 +241,7 @@ def warm(options: argparse.Namespace) -> Table:
     found = Table("the first call of a second process, caches warm (Inductor is imported beforehand)", heads)
     with tempfile.TemporaryDirectory() as folder:
         for program in ("10 Linear layers", "GPT training step"):
-            folders = {side: os.path.join(folder, f"{side} {program[:3]}") for side in ("ours", "theirs")}
+            folders = {side: os.path.join(folder, f"{side}-{program.split()[0]}") for side in ("ours", "theirs")}
             for side in folders:
                 in_process(side, program, folders[side], options)  # it fills the caches
             told: dict[str, list[dict[str, float]]] = {side: [] for side in folders}

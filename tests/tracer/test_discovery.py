@@ -388,6 +388,48 @@ class TestWhatIsChosen:
         lib.fill(lib.Made())
         assert chosen() == {"fill"}
 
+    def test_what_only_hands_tensors_on_is_given_up(self, folder, caplog):
+        write(folder, "hands", """
+            import torch
+
+            KINDS = {name: ord(name) for name in "abcdef"}
+
+            def check(x):
+                print(end="")
+
+            def keep(store, name, x):
+                if KINDS[name] > 99:
+                    check(x)
+                check(x)
+                store[name] = x
+
+            def compute(store, name, x):
+                if KINDS[name] > 99:
+                    check(x)
+                store[name] = x + 1
+            """)
+        discover("hands")
+        lib = importlib.import_module("hands")
+        with caplog.at_level("INFO", "tracer.discovery"):
+            for f in (lib.keep, lib.compute):
+                for store in ({}, {"old": 1}):
+                    for name in "abcdef":
+                        f(store, name, X)
+                    assert list(store)[-6:] == list("abcdef")
+        assert chosen() == {"keep", "compute"}
+        assert is_grafted(lib.compute) and not is_grafted(lib.keep)
+        assert "keep (" in caplog.text and "given up, as its regions have no operators" in caplog.text
+        assert len(runtime.state_of(lib.keep).made) == 3
+        assert runtime.state_of(lib.compute).made[0].operators
+        tracer.compile(lib.keep)  # who asks for it has it compiled
+        assert is_grafted(lib.keep)
+        lib.keep({}, "a", X)
+
+    def test_what_lies_on_the_meta_device_is_no_tensor_in_hand(self, folder):
+        lib = library(folder)
+        lib.outer(X.to("meta")), lib.Net().to("meta")(X.to("meta"))
+        assert chosen() == set()
+
     def test_random_numbers_are_those_of_plain_python(self, folder):
         """With Inductor it is asked for eager's; other backends have no such option."""
         write(folder, "lib_a")

@@ -257,6 +257,24 @@ def test_a_listener_that_raises_hurts_nobody(caplog):
     assert tracer.counters()["errors"] == 0
 
 
+def test_what_cannot_be_put_into_words_hurts_nobody(monkeypatch, caplog):
+    """A bug of ours in showing: logged, or raised in our own tests."""
+
+    def broken(*args):
+        raise ZeroDivisionError("no words")
+
+    monkeypatch.setattr("tracer.interpreter.listening.shown", broken)
+    compiled = tracer.compile(scaled, inplace=False)
+    with pytest.raises(ZeroDivisionError), tracer.listen(Everything()):
+        compiled(X, W, 2)
+    monkeypatch.setenv("TORCHGRAFT_STRICT", "0")
+    compiled = tracer.compile(scaled, inplace=False)
+    with caplog.at_level(logging.WARNING, "tracer"), tracer.listen(Everything()):
+        assert torch.equal(compiled(X, W, 2), X * 2)
+    assert any("could not be told" in record.getMessage() for record in caplog.records)
+    assert len(tracer.explain(compiled)(X, W, 2).regions) == 1
+
+
 def test_off_again():
     heard = Everything()
     hook = tracer.listen(heard)

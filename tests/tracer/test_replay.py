@@ -88,6 +88,26 @@ def test_one_of_two_results_that_are_one_tensor_holds_it() -> None:
         same(held, [torch.full((3 if place < 2 else 2,), 2.0 * n) for n in range(7)])
 
 
+def test_autograd_sees_a_write_to_a_result_that_shares_memory() -> None:
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return y, y[1:]
+
+    for keep in (False, True):
+        fn = replaying.site(program)
+        held = [fn(torch.randn(3)) for _ in range(5)] if keep else []
+        for _ in range(6):
+            whole, part = fn(torch.randn(3))
+            weight = torch.ones(2, requires_grad=True)
+            loss = (weight * part).sum()
+            whole.zero_()
+            assert not part.any()
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+            del whole, part, loss
+        assert fn.replays >= 4 and len(held) == 5 * keep
+
+
 def test_somebody_else_holds_a_result_when_it_is_recorded() -> None:
     """As long as he does, a caller could not be told from him: the place is cloned."""
     others: list[Tensor] = []

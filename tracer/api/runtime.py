@@ -229,10 +229,12 @@ class Runtime:
             alone = next(self._isolated) if options.isolate_recompiles else 0
             key = (id(function.__globals__), options.key, tag, alone)
             state = self.registry.find(original, key)
-            if state is None:
+            if state is None or (state.given_up and not discovered):
                 state = self.registry.create(original, function.__globals__, options, key, start)
+                state.discovered = discovered
                 if stands_for is not None:
                     state.stand_for(*stands_for)
+            state.discovered = state.discovered and discovered
             if earlier is not state:
                 state.add(function)
                 if earlier is not None:

@@ -16,7 +16,6 @@ import torch.fx
 
 from ..graph.fx_capture import FxCapture
 
-_LINEAR = (torch.nn.functional.linear, torch._C._nn.linear)
 _PRECISIONS = (torch.float32, torch.float64)
 
 
@@ -44,7 +43,7 @@ def _arguments(node: torch.fx.Node) -> list[object]:
 
 
 def _is_loose(node: torch.fx.Node) -> bool:
-    if node.op != "call_function" or node.target not in _LINEAR:
+    if node.op != "call_function" or node.target is not torch.nn.functional.linear:
         return False
     fakes = [given.meta.get("example_value") for given in _arguments(node) if isinstance(given, torch.fx.Node)]
     if len(fakes) < 3 or not all(isinstance(fake, torch.Tensor) for fake in fakes):

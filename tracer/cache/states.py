@@ -60,6 +60,10 @@ class CodeState:
         self.breaks: dict[Hashable, BreakRecord] = {}
         self.recompiles: list[Recompile] = []
         self.errors: list[str] = []
+        #: nobody asked for it: it was opted in by itself
+        self.discovered = False
+        #: and compiled no more, since it had nothing to compile
+        self.given_up = False
         #: every region that it ever got, also those that went since
         self.made: list[Made] = []
         self.family = Family(self)

@@ -14,6 +14,7 @@ from rewriter.decode import arguments
 
 #: How deep containers and modules are looked into, and at how many of their items.
 _DEPTH, _ITEMS = 4, 32
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -50,7 +51,8 @@ def _is(value: object, cls: type) -> bool:
 
 def _has_tensor(value: object, depth: int) -> bool:
     if _is(value, torch.Tensor):
-        return True
+        # on the meta device nothing is computed: a model is being loaded
+        return not (type(value) in _PLAIN and value.is_meta)  # type: ignore[attr-defined]
     if depth:
         return any(_has_tensor(item, depth - 1) for item in islice(_items(value), _ITEMS))
     return False

@@ -8,7 +8,8 @@ What an instruction did is found by looking: which guards, constants and nodes a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import torch.fx
 from rewriter.decode import Instruction
 
 from .. import log
+from ..config import strict
 from ..errors import (
     CaptureAnew,
     GraphBreak,
@@ -58,11 +60,29 @@ class Listening:
         return ListenedAttempt(request, *known, listeners=self._listeners, number=self._attempts)
 
 
+def in_nobodys_way(method: Callable[..., None]) -> Callable[..., None]:
+    """What goes wrong while something is put into words is our bug, and no reason not to compile."""
+
+    @functools.wraps(method)
+    def tell(self: Telling, *args: Any) -> None:
+        if not self.listeners:
+            return
+        try:
+            method(self, *args)
+        except Exception:
+            if strict():
+                raise
+            self.listeners.clear()
+            log.errors.warning("a capture could not be told to its listeners", exc_info=True)
+
+    return tell
+
+
 class Telling:
     """What was told of one attempt so far."""
 
     def __init__(self, listeners: list[Listener], attempt: Attempt) -> None:
-        self._listeners = listeners
+        self.listeners = listeners
         self._ctx = attempt.ctx
         self._guards: list[Guard] = []
         self._constants: dict[str, None] = {}
@@ -71,13 +91,14 @@ class Telling:
 
     def tell(self, what: str, told: Any) -> None:
         """A listener that raises hears no more; the capture goes on."""
-        for listener in list(self._listeners):
+        for listener in list(self.listeners):
             try:
                 getattr(listener, what)(told)
             except Exception:
-                self._listeners.remove(listener)
+                self.listeners.remove(listener)
                 log.errors.warning("a listener raised in %s(), and hears no more of this capture", what, exc_info=True)
 
+    @in_nobodys_way
     def step(self, what: str, frame: Frame, instruction: Instruction) -> None:
         self.tell_new()
         ctx, depth = self._ctx, len(self._ctx.frames) - 1
@@ -90,6 +111,7 @@ class Telling:
         )  # fmt: skip
         self.tell(what, step)
 
+    @in_nobodys_way
     def tell_new(self) -> None:
         """What was added since, and what was taken back."""
         self._tell_taken_back()

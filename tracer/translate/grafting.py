@@ -210,6 +210,14 @@ class Grafter:
                 state.entries.pop(index, None)
             raise
 
+    def give_up(self, state: CodeState) -> None:
+        """Nothing of this function is compiled any more: its original code runs from the next call on."""
+        state.given_up = True
+        for entry in state.entries.values():
+            entry.dead, entry.regions = True, []
+            self.write(state, entry)
+        self.graft(state, state.decoded)
+
     def nothing_here(self, state: CodeState, entry: EntryState, limit: int) -> None:
         """A capture gave nothing at this entry: after so many times no more is tried, and no other graft has it."""
         entry.barren += 1

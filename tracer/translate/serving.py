@@ -29,6 +29,7 @@ from .making import Maker
 from .places import behind, behind_break, is_worth_it, take_arguments
 from .recompiles import changed_numbers, describe_miss, is_noted, nearest, refusals, settle
 from .settling import when_settled
+from .trials import is_found_for_nothing
 
 #: An entry that gave nothing this often gives nothing.
 ATTEMPTS = 2
@@ -356,6 +357,10 @@ class Translator:
         runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture), slot)
         self.failures.drop_when_orphaned(entry, region)
         tell_of(state, entry, region)
+        if is_found_for_nothing(state):
+            self.grafter.give_up(state)
+            log.discovery.info("%s: given up, as its regions have no operators", state.place())
+            return False
         return runs_here
 
     def _nothing_here(self, state: CodeState, entry: EntryState, passed_by: Iterable[int]) -> None:

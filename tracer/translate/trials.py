@@ -16,6 +16,9 @@ import torch
 
 from ..cache import CodeState, Region
 
+#: So many regions a function that was opted in by itself may have without an operator.
+DISCOVERED_REGIONS = 3
+
 _LIBRARIES = tuple(
     f"{Path(folder).resolve()}/" for folder in (sysconfig.get_path("stdlib"), Path(torch.__file__).parent)
 )
@@ -42,6 +45,16 @@ def has_work(region: Region, seen: set[int] | None = None) -> bool:
     return any(is_useful(state, seen) for state in states)
 
 
+def is_found_for_nothing(state: CodeState) -> bool:
+    """Was it opted in by itself, and has it, after several regions, no operator, nor has a private copy of a callee?
+
+    Such a function has tensors in hand only to hand them on: what loads a model's weights, say.
+    """
+    if not state.discovered or len(state.made) < DISCOVERED_REGIONS:
+        return False
+    return not any(made.operators for found in (state, *state.family.live()) for made in found.made)
+
+
 def note_idle(state: CodeState, region: Region) -> None:
     """No more private copies of what this region called."""
     for original, _ in region.callees:
@@ -56,4 +69,4 @@ def _is_of_a_library(filename: str) -> bool:
     return filename.startswith(_LIBRARIES[0]) and not filename.startswith(_SITE) and filename not in sys.argv
 
 
-__all__ = ["has_work", "is_useful", "note_idle"]
+__all__ = ["has_work", "is_found_for_nothing", "is_useful", "note_idle"]

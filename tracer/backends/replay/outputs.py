@@ -60,9 +60,10 @@ class Outputs:
         kept: set[int],
         *,
         static: bool,
+        as_views: bool,
     ) -> None:
         """constants: tensors of the graph itself.  saved_from: from this one on results are saved for the backward."""
-        self.count, self.kept, self._static = len(results), kept, static
+        self.count, self.kept, self._static, self._as_views = len(results), kept, static, as_views
         self._others: list[tuple[int, Give]] = []
         owned: dict[int, Owned] = {}
         own = {_place(constant) for constant in constants}
@@ -119,15 +120,33 @@ class Outputs:
         if fresh:
             torch_replay.foreach_copy(fresh, sources)
         for piece in self._several:
-            copied = any(at in self.kept for at in piece.tensors)
-            storage = next(iter(piece.tensors.values())).untyped_storage().clone() if copied else None
-            for at, tensor in piece.tensors.items():
-                results[at] = tensor.data if storage is None or self._stays(piece, at) else _in(storage, tensor)
+            self._give_several(piece, results)
         return tuple(results)
 
-    def _stays(self, piece: Owned, at: int) -> bool:
-        """What is saved for the backward is the recording's own, beside a result of the user's that is a clone."""
-        return piece.saved and at not in self.kept
+    def _give_several(self, piece: Owned, results: list[Any]) -> None:
+        """The first as a tensor, others as views of it, so that a write to one is a write to all for autograd too.
+        (Not where AOTAutograd takes them: it makes the views itself, and wants none.)
+
+        What is saved for the backward is the recording's own, also beside results of the user's that are clones.
+        """
+        copied = any(at in self.kept for at in piece.tensors)
+        storage = next(iter(piece.tensors.values())).untyped_storage().clone() if copied else None
+        base: torch.Tensor | None = None
+        given: dict[int, torch.Tensor] = {}
+        for at, tensor in piece.tensors.items():
+            if piece.saved and at not in self.kept:
+                results[at] = tensor.data
+                continue
+            known = given.get(id(tensor))
+            if known is not None:
+                results[at] = known
+                continue
+            if base is not None and self._as_views and base.dtype == tensor.dtype:
+                made = base.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+            else:
+                made = tensor.data if storage is None else _in(storage, tensor)
+            base = made if base is None else base
+            results[at] = given[id(tensor)] = made
 
     def saved_addresses(self) -> set[int]:
         """Where what autograd keeps lies, after each replay."""

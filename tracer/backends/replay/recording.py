@@ -23,12 +23,14 @@ class Plan:
 
     mutated: indices of the inputs that it writes.  constants: tensors of the graph itself.
     saved_from: from this result on they are kept for the backward.  static_outputs: as in the options.
+    below_autograd: AOTAutograd calls it, and does what concerns autograd.
     """
 
     mutated: frozenset[int] = frozenset()
     constants: tuple[torch.Tensor, ...] = ()
     saved_from: int | None = None
     static_outputs: bool = False
+    below_autograd: bool = False
 
 
 @contextmanager
@@ -65,7 +67,7 @@ class Recording:
             )
         self.outputs = Outputs(
             results, self.inputs.merged(given), self.plan.constants, self.plan.saved_from, self.kept,
-            static=self.plan.static_outputs,
+            static=self.plan.static_outputs, as_views=not self.plan.below_autograd,
         )  # fmt: skip
         del results
         if not self.outputs.owned and not self.plan.mutated:

@@ -45,6 +45,7 @@ class Sides:
             constants=tuple(constants_of(graph)),
             saved_from=None if backward else torch_replay.saved_from(),
             static_outputs=self._options.static_outputs,
+            below_autograd=True,
         )
         site = Site(
             name, _listed(compiled), self._recorder, self._options, plan, state=self._state, dynamic=self._dynamic,

@@ -302,13 +302,17 @@ function nodeShape(n, cls) {
     n.result ? s("text", {class: "res", x: n.w / 2, y: 35, "text-anchor": "middle"}, document.createTextNode(n.result)) : "");
 }
 // Straight down to the next layer; past other nodes on the side where there is room.
-function edgePath(L, from, to) {
-  const names = [...new Set(to.inputs)], k = names.indexOf(from.name), x2 = to.x + (k - (names.length - 1) / 2) * Math.min(22, (to.w - 30) / Math.max(1, names.length));
-  const y1 = from.y + 44, y2 = to.y, mid = (y1 + y2) / 2;
+function laneOf(L, from, to) {
   const between = L.nodes.filter(n => n.layer > from.layer && n.layer < to.layer);
-  if (!between.some(n => Math.abs(n.x - (from.x + x2) / 2) < n.w / 2 + Math.abs(from.x - x2) / 2 + 6)) return `M${from.x},${y1} C${from.x},${mid} ${x2},${mid} ${x2},${y2}`;
-  const right = from.x >= to.x, far = right ? Math.max(...between.map(n => n.x + n.w / 2)) + 16 : Math.min(...between.map(n => n.x - n.w / 2)) - 16;
-  const lane = right ? Math.max(far, from.x) : Math.min(far, from.x);
+  if (!between.some(n => Math.abs(n.x - (from.x + to.x) / 2) < n.w / 2 + Math.abs(from.x - to.x) / 2 + 6)) return null;
+  return from.x >= to.x ? Math.max(from.x, ...between.map(n => n.x + n.w / 2 + 16)) : Math.min(from.x, ...between.map(n => n.x - n.w / 2 - 16));
+}
+function edgePath(L, from, to) {
+  // where it arrives: from left to right, as the edges come
+  const arriving = [...new Set(to.inputs)].filter(name => L.byName.has(name)).map(name => { const n = L.byName.get(name), lane = laneOf(L, n, to); return {name, lane, x: lane === null ? n.x : lane}; }).sort((a, b) => a.x - b.x);
+  const k = arriving.findIndex(a => a.name === from.name), lane = arriving[k].lane;
+  const x2 = to.x + (k - (arriving.length - 1) / 2) * Math.min(22, (to.w - 30) / arriving.length), y1 = from.y + 44, y2 = to.y, mid = (y1 + y2) / 2;
+  if (lane === null) return `M${from.x},${y1} C${from.x},${mid} ${x2},${mid} ${x2},${y2}`;
   return `M${from.x},${y1} C${from.x},${y1 + 22} ${lane},${y1 + 10} ${lane},${y1 + 42} L${lane},${y2 - 34} C${lane},${y2 - 6} ${x2},${y2 - 30} ${x2},${y2}`;
 }
 function graphView(number, upTo, whole) {
