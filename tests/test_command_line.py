@@ -120,7 +120,8 @@ class TestRun:
         plain = python("fails.py", cwd=folder)
         run = python("-m", "tracer", "run", "--quiet", "fails.py", cwd=folder)
         assert (run.returncode, run.stdout) == (plain.returncode, plain.stdout) == (1, "")
-        assert run.stderr.replace(str(folder) + "/", "") == plain.stderr.replace(str(folder) + "/", "")
+        told = run.stderr[run.stderr.index("Traceback") :]  # on Python 3.11 what discovery costs is told before it
+        assert told == plain.stderr
 
     def test_a_program_that_is_no_python(self, folder, capsys):
         (folder / "wrong.py").write_text("def f(:\n")
