@@ -28,7 +28,7 @@ def test_the_pages_are_there() -> None:
 
 
 #: of the three, one is run on every Python in CI
-COMPILES = {name: pytest.mark.compiles for name in NEED_INDUCTOR - {"README.md"}}
+COMPILES = dict.fromkeys(NEED_INDUCTOR - {"README.md"}, pytest.mark.compiles)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=COMPILES[n]) if n in COMPILES else n for n in PAGES])
