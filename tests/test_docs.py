@@ -27,7 +27,11 @@ def test_the_pages_are_there() -> None:
     assert set(PAGES) == {"README.md", "README.zh.md", *(f"docs/{name}.md" for name in names)}
 
 
-@pytest.mark.parametrize("name", PAGES)
+#: of the three, one is run on every Python in CI
+COMPILES = dict.fromkeys(NEED_INDUCTOR - {"README.md"}, pytest.mark.compiles)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=COMPILES[n]) if n in COMPILES else n for n in PAGES])
 def test_a_page_does_what_it_says(name: str, tmp_path: Path) -> None:
     if name in NEED_INDUCTOR and (missing := missing_for_inductor()):
         pytest.skip(f"for Inductor there is no {missing}")

@@ -270,7 +270,7 @@ def test_options_have_equal_keys_when_they_ask_for_the_same():
 
 
 @pytest.mark.parametrize("wrong", [
-    {"backend": 3}, {"dynamic": 1}, {"fullgraph": "yes"}, {"mode": 2}, {"options": [1]},
+    {"backend": 3}, {"dynamic": 1}, {"fullgraph": "yes"}, {"options": [1]},
 ])  # fmt: skip
 def test_options_of_wrong_types_are_refused(wrong):
     with pytest.raises(TypeError):
