@@ -78,9 +78,9 @@ class Discovery:
         watched = self._watched
 
         def gone(ref: Any) -> None:
-            found = watched.get(ref.key)
-            if found is not None and found.code is ref:
-                del watched[ref.key]
+            key: int = ref.key
+            if key in watched and watched[key].code is ref:
+                del watched[key]
 
         self._gone = gone  # one for all: there may be ten thousand
         self._modules: dict[str, None] = {}
