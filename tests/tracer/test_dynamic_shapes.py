@@ -384,7 +384,8 @@ def test_sizes_in_functions_that_torch_is_given() -> None:
 
 # marks ----------------------------------------------------------------------------------------------------------------
 def test_marked_dimensions_are_symbols_from_the_start() -> None:
-    for mark in (tracer.mark_dynamic, tracer.maybe_mark_dynamic, torch._dynamo.mark_dynamic):
+    of_torch = torch._dynamo.mark_dynamic, torch._dynamo.maybe_mark_dynamic, torch._dynamo.decorators.mark_unbacked
+    for mark in (tracer.mark_dynamic, tracer.maybe_mark_dynamic, *of_torch):
         backend = CountingBackend()
         compiled = compile_with(lambda x: x * 2, backend=backend)
         for n in (4, 5, 6):

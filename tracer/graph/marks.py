@@ -14,10 +14,12 @@ import torch
 DYNAMIC = "_dynamo_dynamic_indices"
 MAYBE_DYNAMIC = "_dynamo_weak_dynamic_indices"
 STATIC = "_dynamo_static_indices"
+#: nothing may be decided by such a size under torch.compile; here it is dynamic, and 0 and 1 stay apart
+UNBACKED = "_dynamo_unbacked_indices"
 #: what AOTAutograd says of the results of a graph with symbols
 PROPAGATED = "_dynamo_propagated_dynamic_indices"
 RANGES = "_dynamo_dynamic_range"
-_SETS = (DYNAMIC, MAYBE_DYNAMIC, STATIC, PROPAGATED)
+_SETS = (DYNAMIC, MAYBE_DYNAMIC, STATIC, UNBACKED, PROPAGATED)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Marks:
         if not any(dims.values()):
             return None
         ranges = {r.dim: (r.min, r.max) for r in found.get(RANGES, ())}
-        dynamic = dims[DYNAMIC]
+        dynamic = dims[DYNAMIC] | dims[UNBACKED]
         return cls(dynamic, (dims[MAYBE_DYNAMIC] | dims[PROPAGATED]) - dims[STATIC], dims[STATIC] - dynamic, ranges)
 
 
