@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 import tracer
-from tests.support import check, check_calls, compile_with
+from tests.support import CountingBackend, check, check_calls, compile_with
 
 
 def r(*shape):
@@ -294,22 +294,61 @@ def disabled_alone(x):
 
 
 @torch.compiler.allow_in_graph
-def allowed(x):
-    return x + 1
+def allowed(x, n=1, more=()):
+    """Neither a capture of ours nor torch.compile's could read this."""
+    exec("y = x + n", namespace := {"x": x, "n": n})
+    return namespace["y"], [other * 2 for other in more]
 
 
 @torch.compiler.assume_constant_result
-def assumed():
-    return 3
+def assumed(of=1):
+    return 3 * of
+
+
+@torch.compiler.assume_constant_result
+def counted():
+    ASSUMED.append(1)
+    return 15
+
+
+@torch.compiler.assume_constant_result
+def assumed_tensor():
+    return TABLE
+
+
+@torch.compiler.assume_constant_result
+def assumed_wrongly():
+    raise KeyError("no such result")
+
+
+ASSUMED = []
+TABLE = torch.arange(3.0)
 
 
 def test_marks():
     check(lambda x: disabled(x * 2) * 2, X)
     check(lambda x: disabled_alone(x * 2) * 2, X)
-    whole(lambda x: allowed(x * 2) * 2, X)
-    whole(lambda x: x * assumed(), X)
+    whole(lambda x: allowed(x * 2)[0] * 2, X)
+    whole(lambda x: allowed(x * 2, 3, more=[x, x + 1]), X)
+    whole(lambda x: x * assumed() + assumed(of=2), X)
+    whole(lambda x: (assumed_tensor() * 2, assumed_tensor(), x + 1), X)
+    check(lambda x: (x * 2, assumed_wrongly())[0], X)
     check(lambda x: (torch._dynamo.graph_break(), x + 1)[1], X)
     check(lambda x: (torch.compiler.cudagraph_mark_step_begin(), x + 1)[1], X)
+
+
+def test_marked_functions_are_not_read():
+    backend = CountingBackend()
+    compiled = compile_with(lambda x: (allowed(x)[0] * 2, x * counted()), backend=backend, fullgraph=True)
+    for _ in range(3):
+        result, five = compiled(X)
+        assert torch.equal(result, (X + 1) * 2) and torch.equal(five, X * 15)
+    assert len(ASSUMED) == 1
+    assert any(node.target is allowed for node in backend.graphs[0].graph.nodes)
+    compiled = compile_with(lambda x: allowed(x)[0].sum(), backend="aot_eager", fullgraph=True)
+    leaf = X.clone().requires_grad_()
+    compiled(leaf).backward()
+    assert torch.equal(leaf.grad, torch.ones_like(X))
 
 
 @torch.autocast("cpu", dtype=torch.bfloat16)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from ..errors import GraphBreak
-from ..torch_private import DISABLED
+from ..holding import PLAIN_TYPES
+from ..torch_private import CONSTANT_RESULT, DISABLED, is_allowed_in_graph
 from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
 from ..values.generators import AsyncGeneratorValue, CoroutineValue, GeneratorValue
 from ..values.private import is_left_alone, is_not_read
+from ..values.tensors import call_graph
 
 if TYPE_CHECKING:
     from .context import Context
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a call of the function gives. A break inside names the user's whole stack."""
     code = function.code
-    if function.function is not None and DISABLED in vars(function.function):
-        raise GraphBreak("function is disabled", function.qualname)
+    if function.function is not None and (marked := _as_marked(ctx, function.function, args, kwargs)) is not None:
+        return marked
     if is_not_read(function):
         raise GraphBreak("library function is called", function.qualname)
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
@@ -47,6 +50,24 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
         if not is_left_alone(function):
             raise
         raise _of_the_call(ctx, function, graph_break) from graph_break
+
+
+def _as_marked(ctx: Context, function: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """What torch.compiler's marks say of a call: None where there is none of them, and the function is read."""
+    if DISABLED in vars(function):
+        raise GraphBreak("function is disabled", function.__qualname__)
+    if CONSTANT_RESULT in vars(function):
+        given = [ctx.real(value).as_python(ctx) for value in args]
+        named = {name: ctx.real(value).as_python(ctx) for name, value in kwargs.items()}
+        try:
+            result = function(*given, **named)
+        except Exception as error:
+            what = f"{type(error).__name__} in {function.__qualname__}"
+            raise GraphBreak("exception leaves the function", what) from error
+        return constant(result) if type(result) in PLAIN_TYPES else ctx.wrap(result, ctx.hold(result, "assumed"))
+    if is_allowed_in_graph(function):
+        return call_graph(ctx, function, args, kwargs)
+    return None
 
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
