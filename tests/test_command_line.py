@@ -73,7 +73,9 @@ def as_it_was():
     tracer.uninstall()
     tracer.set_logs()
     sys.path[:], sys.argv[:] = path, argv
-    sys.modules["__main__"] = modules["__main__"]
+    for name in ("__main__", "__mp_main__"):
+        if name in modules:
+            sys.modules[name] = modules[name]
     for name in ("mine", "script", "helper", "bad"):
         if name not in modules:
             sys.modules.pop(name, None)
@@ -137,6 +139,35 @@ class TestRun:
         (folder / "ends.py").write_text(text)
         assert main(["run", "--quiet", "--no-discover", str(folder / "ends.py")]) == code
         assert told is None or capsys.readouterr().err == told
+
+    def test_a_summary_that_cannot_be_written(self, folder, capsys):
+        (folder / "ends.py").write_text("raise SystemExit(7)")
+        assert main(["run", "--quiet", "--json", str(folder / "no" / "s.json"), str(folder / "ends.py")]) == 7
+        told = capsys.readouterr().err
+        assert told.startswith("torchgraft: cannot write ") and len(told.splitlines()) == 1
+
+    def test_processes_that_send_the_programs_own_classes(self, folder):
+        (folder / "sends.py").write_text(textwrap.dedent("""
+            import multiprocessing
+
+            class Item:
+                pass
+
+            def work(i):
+                return Item()
+
+            if __name__ == "__main__":
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    print(type(pool.apply_async(work, (1,)).get(60)) is Item)
+        """))
+        run = python("-m", "tracer", "run", "--quiet", "sends.py", cwd=folder)
+        assert run.stdout == "True\n", run.stderr
+
+    def test_a_module_that_is_named_and_not_there(self, folder, capsys):
+        (folder / "ends.py").write_text("")
+        assert main(["run", "--discover", "no_such_module", str(folder / "ends.py")]) == 0
+        assert "module no_such_module was named, and never imported" in capsys.readouterr().err
+        assert "not imported (yet): no_such_module" in str(tracer.discovered())
 
     def test_an_interrupt_ends_it_as_it_ends_python(self, folder):
         (folder / "ends.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)")

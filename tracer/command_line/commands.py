@@ -70,7 +70,10 @@ def _filter(patterns: list[str] | None) -> Callable[[FunctionType], bool] | None
 def _summarize(options: argparse.Namespace, name: str, seconds: float) -> None:
     summary = api.runtime.summary()
     if options.json is not None:
-        _write(options.json, json.dumps({"program": name, "seconds": seconds, **summary.to_dict()}, indent=1))
+        try:
+            _write(options.json, json.dumps({"program": name, "seconds": seconds, **summary.to_dict()}, indent=1))
+        except Wrong as error:  # the program has run, and its exit code is what counts
+            print(f"torchgraft: {error}", file=sys.stderr)
     if options.quiet:
         return
     lines = [f"torchgraft: {name} ran {seconds:.1f} s"]

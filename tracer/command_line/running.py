@@ -69,6 +69,8 @@ def module(name: str) -> tuple[CodeType, ModuleType]:
 def execute(code: CodeType, main: ModuleType, at_end: Callable[[], None]) -> int:
     """Run it and give its exit code. `at_end` is called when it is over, however it ends."""
     sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:  # multiprocessing's name of it, set when that was imported
+        sys.modules["__mp_main__"] = main
     try:
         try:
             exec(code, main.__dict__)

@@ -277,6 +277,7 @@ class Discovery:
             chosen=tuple(found for found in described if found.chosen),
             others=tuple(found for found in described if not found.chosen),
             idle=sum(found.decided and not found.why for found, _ in told),
+            missing=tuple(name for name in self._targets.names if name not in sys.modules),
         )
 
 

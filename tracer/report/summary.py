@@ -79,6 +79,7 @@ class Summary:
             lines.append(f"  discovered  {_count(len(found.chosen), 'function')} opted in of "
                          f"{len(found.chosen) + len(found.others) + found.watching + found.idle} watched in "
                          f"{_count(len(found.modules), 'module')}")
+        lines += [f"  not found   module {name} was named, and never imported" for name in found.missing]
         lines += [f"  error       {error}" for error in self.errors]
         return "\n".join(lines)
 

@@ -65,13 +65,13 @@ def summary_lines(report: Report) -> list[Line]:
             seen.setdefault(_what(met), met.stack[-1] if met.stack else None)
     lines += [("break", f"  break: {what}" + ("" if line is None else f"   [{line}]")) for what, line in seen.items()]
     if report.plain_calls:
-        lines.append(("recompile", f"  {_at_limit(report.plain_calls)}"))
+        lines.append(("recompile", f"  {_ran_plain(report.plain_calls)}"))
     lines += [("head", f"  private copy of {head(callee)}") for callee in report.callees]
     return lines
 
 
-def _at_limit(count: int) -> str:
-    return f"at its limit: {counted(count, 'time')} no region fitted and none was made"
+def _ran_plain(count: int) -> str:
+    return f"ran plain: {counted(count, 'time')} no region fitted and none was made"
 
 
 def report_lines(report: Report) -> list[Line]:
@@ -104,7 +104,7 @@ def _numbers(report: Report) -> list[Line]:
         parts.append(f"{counted(report.hits, 'hit')}, {_misses(report.misses)}")
     lines = [("dim", f"  {'; '.join(parts)}")] if parts else []
     if report.plain_calls:
-        lines.append(("recompile", f"  {_at_limit(report.plain_calls)}"))
+        lines.append(("recompile", f"  {_ran_plain(report.plain_calls)}"))
     return lines
 
 
