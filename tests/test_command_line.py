@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -81,10 +82,16 @@ def as_it_was():
             sys.modules.pop(name, None)
 
 
+def take_interrupts():
+    """What is begun in the background may have been told to ignore them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def python(*arguments, cwd, timeout=300, **environment):
     return subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True, encoding="utf-8", timeout=timeout,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}, check=False,
+        preexec_fn=take_interrupts,
     )  # fmt: skip
 
 

@@ -235,6 +235,35 @@ class TestWhatIsWatched:
         assert [is_grafted(f) for f in (a.outer, b.double, c.double, d.outer)] == [True, True, False, True]
         assert not [name for name in tracer.discovered().modules if name.split(".")[0] in ("torch", "tracer", "json")]
 
+    def test_looking_for_functions_runs_nothing_of_the_modules(self, folder):
+        write(folder, "lib_touchy", textwrap.dedent("""
+            import torch
+
+            def never(*_):
+                raise AssertionError("code of the module's own ran")
+
+            class Meta(type):
+                __mro__ = property(never)
+                __getattribute__ = never
+
+            class OfMeta(metaclass=Meta):
+                def method(self, x):
+                    return x * 2
+
+            class Touchy:
+                __class__ = property(never)
+                __getattribute__ = __eq__ = __hash__ = never
+
+            touchy, made = Touchy(), object.__new__(OfMeta)
+
+            def double(x):
+                return x * 2
+        """))
+        import lib_touchy
+        discover("lib_touchy")
+        assert lib_touchy.double(X).equal(X * 2) and is_grafted(lib_touchy.double)
+        assert lib_touchy.made.method(X).equal(X * 2)
+
     @pytest.mark.parametrize("target", ["torch", "torch.nn", torch, torch.nn.Linear, torch.nn.Linear(1, 1), len,
                                         "tracer"])
     def test_nothing_of_torch_is_discovered(self, target):

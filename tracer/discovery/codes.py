@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..holding import is_a, type_dict, type_mro
 from ..originals import original_code
 from ..torch_private import DISABLED
 
@@ -45,22 +46,23 @@ def mentions_torch(code: CodeType) -> bool:
 
 def functions_behind(found: object) -> Iterator[FunctionType]:
     """The functions that a name stands for: itself, what it wraps, what its closure holds. None that is disabled."""
-    todo, seen = [found], set[int]()
+    todo: list[Any] = [found]
+    seen = set[int]()
     while todo and len(seen) < _WRAPPED:
         obj = todo.pop()
         if id(obj) in seen:
             continue
         seen.add(id(obj))
-        if isinstance(obj, FunctionType):
+        if type(obj) is FunctionType:
             if DISABLED in vars(obj):
                 continue
             yield obj
             todo += [vars(obj).get("__wrapped__"), *(_content(cell) for cell in obj.__closure__ or ())]
-        elif isinstance(obj, (staticmethod, classmethod, MethodType)):
+        elif issubclass(type(obj), (staticmethod, classmethod, MethodType)):
             todo.append(obj.__func__)
-        elif isinstance(obj, property):
+        elif is_a(obj, property):
             todo += [obj.fget, obj.fset, obj.fdel]
-        elif isinstance(obj, (functools.partial, functools.partialmethod, functools.cached_property)):
+        elif issubclass(type(obj), (functools.partial, functools.partialmethod, functools.cached_property)):
             todo.append(obj.func)
         elif type(obj) is _CACHED:
             todo.append(vars(obj).get("__wrapped__"))
@@ -74,14 +76,17 @@ def _content(cell: CellType) -> object:
         found = cell.cell_contents
     except ValueError:
         return None
-    return found if isinstance(found, (FunctionType, MethodType)) else None
+    return found if type(found) in (FunctionType, MethodType) else None
+
+
+_qualname: Any = vars(type)["__qualname__"].__get__
 
 
 def functions_of_class(cls: type) -> Iterator[FunctionType]:
     """Its own, not those it inherits; of nested classes too."""
-    for value in list(vars(cls).values()):
-        if isinstance(value, type):
-            if value.__qualname__.startswith(f"{cls.__qualname__}."):
+    for value in list(type_dict(cls).values()):
+        if is_a(value, type):
+            if _qualname(value).startswith(f"{_qualname(cls)}."):
                 yield from functions_of_class(value)
         else:
             yield from functions_behind(value)
@@ -91,8 +96,8 @@ def functions_of_module(module: ModuleType) -> Iterator[FunctionType]:
     """Those that it defines, not those that it imports."""
     namespace = module.__dict__
     for value in list(namespace.values()):
-        if isinstance(value, type):
-            if vars(value).get("__module__") == module.__name__:
+        if is_a(value, type):
+            if type_dict(value).get("__module__") == module.__name__:
                 yield from functions_of_class(value)
         else:
             for function in functions_behind(value):
@@ -112,8 +117,8 @@ def is_making_module(frame: FrameType) -> bool:
         first, *names = code.co_qualname.split(".")[:-1] or [""]
         found = frame.f_globals.get(first)
         for name in names:
-            found = vars(found).get(name) if isinstance(found, type) else None
-    return isinstance(found, type) and torch.nn.Module in found.__mro__
+            found = type_dict(found).get(name) if is_a(found, type) else None
+    return is_a(found, type) and torch.nn.Module in type_mro(found)
 
 
 def functions_running(code: CodeType, frame: FrameType, self: object) -> list[FunctionType]:
@@ -126,8 +131,8 @@ def functions_running(code: CodeType, frame: FrameType, self: object) -> list[Fu
         found = _by_name(code, frame.f_globals.get(names[0]), names[1:])
         if found:
             return found
-    for cls in type(self).__mro__ if code.co_argcount else ():
-        found = _with(code, vars(cls).get(code.co_name))
+    for cls in type_mro(type(self)) if code.co_argcount else ():
+        found = _with(code, type_dict(cls).get(code.co_name))
         if found:
             return found
     return [f for f in gc.get_referrers(code) if type(f) is FunctionType and original_code(f.__code__) is code]
@@ -135,9 +140,9 @@ def functions_running(code: CodeType, frame: FrameType, self: object) -> list[Fu
 
 def _by_name(code: CodeType, found: object, names: list[str]) -> list[FunctionType]:
     for name in names:
-        if not isinstance(found, type):
+        if not is_a(found, type):
             return []
-        found = vars(found).get(name)
+        found = type_dict(found).get(name)
     return _with(code, found)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import config, log
 from ..events import FunctionStarts
+from ..holding import type_mro
 from ..originals import original_code
 from ..signals import raised_by_signal
 from .codes import codes_within, functions_of_module, functions_running, is_function, is_making_module
@@ -105,7 +106,7 @@ class Discovery:
                 self._watch(code, function.__globals__.get("__name__", ""))
         running = {id(frame.f_globals): frame.f_code for frame in _module_frames()}
         for name, module in list(sys.modules.items()):
-            if self._targets.may_want(name) and type(module).__mro__[-2:-1] == (ModuleType,):
+            if self._targets.may_want(name) and type_mro(type(module))[-2:-1] == (ModuleType,):
                 self._present(module, running.get(id(module.__dict__)))
         self._finder.install()
 

@@ -12,6 +12,8 @@ import torch
 
 from rewriter.decode import arguments
 
+from ..holding import type_mro
+
 #: How deep containers and modules are looked into, and at how many of their items.
 _DEPTH, _ITEMS = 4, 32
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -46,7 +48,7 @@ def _arguments(code: CodeType, frame: FrameType, keep_snapshot: bool) -> list[An
 
 def _is(value: object, cls: type) -> bool:
     """Like isinstance, which asks metaclasses and `__class__`."""
-    return cls in type(value).__mro__
+    return issubclass(type(value), cls)
 
 
 def _has_tensor(value: object, depth: int) -> bool:
@@ -59,7 +61,7 @@ def _has_tensor(value: object, depth: int) -> bool:
 
 
 def _items(value: object) -> Iterator[object]:
-    kinds = type(value).__mro__
+    kinds = type_mro(type(value))
     for cls in _CONTAINERS:
         if cls in kinds:  # past what subclasses make of iteration
             yield from _first(dict.values(value) if cls is dict else cls.__iter__(value))  # type: ignore[arg-type]
@@ -68,7 +70,7 @@ def _items(value: object) -> Iterator[object]:
         state = object.__getattribute__(value, "__dict__")
         for name in ("_parameters", "_buffers", "_modules"):
             held = state.get(name)
-            if isinstance(held, dict):
+            if issubclass(type(held), dict):
                 yield from _first(dict.values(held))
     elif UserDict in kinds:
         data = object.__getattribute__(value, "__dict__").get("data")
