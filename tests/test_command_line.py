@@ -65,7 +65,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def as_it_was():
+def as_it_was(tmp_path):
     """What a command does to this process is undone."""
     tracer.uninstall()
     tracer.reset()
@@ -77,9 +77,9 @@ def as_it_was():
     for name in ("__main__", "__mp_main__"):
         if name in modules:
             sys.modules[name] = modules[name]
-    for name in ("mine", "script", "helper", "bad"):
-        if name not in modules:
-            sys.modules.pop(name, None)
+    for name in set(sys.modules) - set(modules):
+        if str(vars(sys.modules[name]).get("__file__")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def take_interrupts():

@@ -235,6 +235,26 @@ class TestWhatIsWatched:
         assert [is_grafted(f) for f in (a.outer, b.double, c.double, d.outer)] == [True, True, False, True]
         assert not [name for name in tracer.discovered().modules if name.split(".")[0] in ("torch", "tracer", "json")]
 
+    def test_a_class_with_a_function_of_torch(self, folder):
+        """Torch's function stays torch's, and so does what decorates it."""
+        write(folder, "lib_borrows", textwrap.dedent("""
+            import torch
+
+            class Borrows:
+                clear = torch.optim.Optimizer.zero_grad
+                scaled = torch.utils.checkpoint.checkpoint
+
+                def double(self, x):
+                    return x * 2
+        """))
+        import lib_borrows
+        discover("*")
+        net = torch.nn.Linear(3, 1)
+        net(X).sum().backward()
+        torch.optim.SGD(net.parameters(), 0.1).zero_grad()
+        assert lib_borrows.Borrows().double(X).equal(X * 2) and is_grafted(lib_borrows.Borrows.double)
+        assert chosen() == {"Borrows.double"}
+
     def test_looking_for_functions_runs_nothing_of_the_modules(self, folder):
         write(folder, "lib_touchy", textwrap.dedent("""
             import torch

@@ -25,7 +25,7 @@ from .codes import codes_within, functions_of_module, functions_running, is_func
 from .hands import Hands, in_hand
 from .importing import Finder
 from .report import Discovered, FoundFunction
-from .targets import Filter, Target, Targets, codes_of
+from .targets import Filter, Target, Targets, codes_of, is_never
 
 #: A function that started so often without a tensor in hand has none.
 IDLE = 64
@@ -112,7 +112,8 @@ class Discovery:
 
     def _present(self, module: ModuleType, running: CodeType | None) -> None:
         """A module that was imported before, or is being imported: then its code says what is still to come."""
-        found = list(codes_of(functions_of_module(module), original_code))
+        own = (f for f in functions_of_module(module) if not is_never(f.__globals__.get("__name__", "")))
+        found = list(codes_of(own, original_code))
         found += [] if running is None else codes_within(running)
         if self._targets.wants(module.__name__, module.__dict__.get("__file__"), found):
             for code in found:
