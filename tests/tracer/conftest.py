@@ -16,3 +16,11 @@ def installed_eager() -> Iterator[None]:
     tracer.reset()
     yield
     tracer.uninstall()
+
+
+@pytest.fixture
+def installed_with_defaults() -> Iterator[None]:
+    tracer.install()
+    tracer.reset()
+    yield
+    tracer.uninstall()

@@ -25,13 +25,7 @@ from tracer.backends import lookup, toolchain
 from tracer.backends.replay.recorder import CpuRecorder
 from tracer.backends.replay.recording import Plan
 
-
-@pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    tracer.install()
-    tracer.reset()
-    yield
-    tracer.uninstall()
+pytestmark = pytest.mark.usefixtures("installed_with_defaults")
 
 
 @pytest.fixture

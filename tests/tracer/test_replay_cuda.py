@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,18 +15,11 @@ import tracer
 from tests.tracer.replaying import Tensor, counted, notes
 
 pytestmark = [
+    pytest.mark.usefixtures("installed_with_defaults"),
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 INNER = ["eager", "aot_eager", "inductor"]
-
-
-@pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    tracer.install()
-    tracer.reset()
-    yield
-    tracer.uninstall()
 
 
 def replayed(fn: Any, inner: str = "eager", **more: Any) -> Any:

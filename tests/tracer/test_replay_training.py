@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,16 +17,9 @@ from tests.tracer import replaying
 from tests.tracer.replaying import Tensor, notes
 from tracer.backends import toolchain
 
+pytestmark = pytest.mark.usefixtures("installed_with_defaults")
 needs_compiler = pytest.mark.skipif(toolchain.missing_for_inductor() is not None, reason="no C++ compiler")
 INNER = ["aot_eager", pytest.param("inductor", marks=needs_compiler)]
-
-
-@pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    tracer.install()
-    tracer.reset()
-    yield
-    tracer.uninstall()
 
 
 class Model(nn.Module):

@@ -13,6 +13,7 @@ import torch
 from .base import Value
 from .constants import ConstantValue, constant
 from .sequences import SliceValue
+from .symbols import is_integer
 from .tensors import WITH_NUMBERS, TensorValue, call_graph
 from .tuples import TupleValue
 from .unbacked import UnbackedValue
@@ -36,7 +37,7 @@ def _selected(ctx: Context, tensor: Value, key: Value) -> Value | None:
     symbolic = [at for at, part in enumerate(parts) if _is_symbolic(ctx, part)]
     if not symbolic or not isinstance(tensor, TensorValue) or not all(map(_is_basic, parts)):
         return None
-    left_out = tensor.fake.dim() - sum(isinstance(part, SliceValue) or _is_int(part) for part in parts)
+    left_out = tensor.fake.dim() - sum(isinstance(part, SliceValue) or is_integer(part) for part in parts)
     if left_out < 0:
         return None
     whole = SliceValue([constant(None)] * 3)
@@ -45,15 +46,9 @@ def _selected(ctx: Context, tensor: Value, key: Value) -> Value | None:
     if any(part is not whole for part in others):
         view = call_graph(ctx, operator.getitem, [tensor, TupleValue(others)], {})
     for at in reversed(symbolic):  # an integer takes its dimension away, a slice leaves it
-        dim = sum(left_out if _is_ellipsis(part) else not _is_int(part) for part in others[:at])
+        dim = sum(left_out if _is_ellipsis(part) else not is_integer(part) for part in others[:at])
         view = call_graph(ctx, torch.select, [view, constant(dim), parts[at]], {})
     return view
-
-
-def _is_int(value: Value) -> bool:
-    if isinstance(value, UnbackedValue):
-        return isinstance(value.symbol, torch.SymInt)
-    return isinstance(value, ConstantValue) and type(value.value) is int
 
 
 def _is_ellipsis(value: Value) -> bool:
@@ -62,7 +57,7 @@ def _is_ellipsis(value: Value) -> bool:
 
 def _is_basic(value: Value) -> bool:
     """An integer, a slice, None or `...`: what gives a view."""
-    if isinstance(value, SliceValue) or _is_int(value) or _is_ellipsis(value):
+    if isinstance(value, SliceValue) or is_integer(value) or _is_ellipsis(value):
         return True
     return isinstance(value, ConstantValue) and value.value is None
 

@@ -143,7 +143,7 @@ def _is_float_symbol(ctx: Context, value: float) -> bool:
 
 def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> Value | None:
     """`min` or `max` of integers some of which are symbols, without deciding which; None for anything else."""
-    if not all(map(_is_integer, values)) or all(getattr(value, "symbol", None) is None for value in values):
+    if not all(map(is_integer, values)) or all(getattr(value, "symbol", None) is None for value in values):
         return None
     choose = torch.sym_min if name == "min" else torch.sym_max
     numbers = [_operand(ctx, value) if isinstance(value, ConstantValue) else value.symbol for value in values]  # type: ignore[attr-defined]
@@ -152,7 +152,8 @@ def smallest_or_largest(ctx: Context, name: str, values: list[Value]) -> Value |
     return from_symbol(ctx, result)
 
 
-def _is_integer(value: Value) -> bool:
+def is_integer(value: Value) -> bool:
+    """An int, or a number read from a tensor that will be one."""
     if isinstance(value, ConstantValue):
         return type(value.value) is int
     return value.is_graph_number and isinstance(value.symbol, torch.SymInt)  # type: ignore[attr-defined]
