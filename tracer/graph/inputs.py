@@ -35,8 +35,8 @@ class FakeMaker:
         self._mode = mode
         #: by real storage: the tensor whose fake was made directly, with it; None once torch knows the storage
         self._direct: dict[int, tuple[torch.Tensor, FakeTensor] | None] = {}
-        #: by the identity of a tensor, which the caller keeps alive
-        self._made_alone: dict[int, FakeTensor] = {}
+        #: by the identity of a tensor: that, and its fake
+        self._made: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         #: by real storage: the tensors with symbols among their sizes. Each has a fake of its own memory.
         self._symbolic: dict[int, list[torch.Tensor]] = {}
         #: by the storage of a fake: that of the real tensor
@@ -50,12 +50,15 @@ class FakeMaker:
         layout: its sizes and strides, if there are symbols among them. Then its fake has its own memory: if it shares
         memory with another, none of them can be written (`if_written`).
         """
+        if id(tensor) in self._made:
+            return self._made[id(tensor)][1]
         refuse_input(tensor)
         storage = storage_of(tensor)
         if layout is not None or storage in self._symbolic:
             fake = self._alone(tensor, layout, storage)
         else:
             fake = self._as_it_is(tensor, storage)
+        self._made[id(tensor)] = tensor, fake
         self.real_storage[storage_of(fake)] = storage
         return fake
 
@@ -66,17 +69,12 @@ class FakeMaker:
             self._direct[storage] = tensor, fake
             return fake
         if earlier is not None:
-            if earlier[0] is tensor:
-                return earlier[1]
             remember_fake(self._mode, *self._with_grad(*earlier))
         self._direct[storage] = None
         return self._mode.from_tensor(tensor, static_shapes=True)
 
     def _alone(self, tensor: torch.Tensor, layout: Layout | None, storage: int) -> FakeTensor:
         """A fake that shares no memory, though the tensor may."""
-        known = self._made_alone.get(id(tensor))
-        if known is not None:
-            return known
         if storage in self._direct or storage in self._symbolic:
             self._only_read.add(storage)
         sizes, strides = (tensor.shape, tensor.stride()) if layout is None else (layout.sizes, layout.strides)
@@ -85,7 +83,6 @@ class FakeMaker:
             with torch.enable_grad(), self._mode:
                 made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
                 fake = made.copy_(fake)
-        self._made_alone[id(tensor)] = fake
         symbolic = self._symbolic.setdefault(storage, [])
         if layout is not None:
             symbolic.append(tensor)
