@@ -14,13 +14,15 @@ from contextlib import contextmanager
 
 import torch
 
-from .. import torch_private
+from .. import torch_inductor, torch_private
 from ..errors import BackendFailed
 from ..graph.fx_capture import FxCapture
+from .fresh import with_fresh_results
 from .loosened import loosened
 from .plain import plain
 from .registry import Backend
-from .straight import straight
+from .straight import StraightCall
+from .straight_training import StraightTraining
 
 Compiled = Callable[..., Sequence[torch.Tensor]]
 
@@ -37,9 +39,17 @@ def compile_graph(capture: FxCapture, backend: Backend) -> Compiled:
         if backend.plain or not capture.operators:
             return plain(capture)
         call: Compiled = torch_private.without_wrappers(_compiled(capture, backend))
-        return straight(capture, call) if backend.merges else call
+        return _straight(capture, call) if backend.merges else call
     finally:
         capture.release()
+
+
+def _straight(capture: FxCapture, layered: Compiled) -> Compiled:
+    """The same, by the straight way where there may be one."""
+    if capture.records_autograd and any(output.requires_grad for output in capture.outputs):
+        return StraightTraining(capture, layered)
+    graph = torch_inductor.compiled_below(layered)
+    return with_fresh_results(capture, layered) if graph is None else StraightCall(capture, layered, graph)
 
 
 def _compiled(capture: FxCapture, backend: Backend) -> Compiled:

@@ -2,10 +2,10 @@
 
 Those layers repeat mutations, make views anew, unwrap subclasses, feed seeds, switch autocast off. Which of that a
 graph needs is not read off torch's metadata, which each version writes otherwise, but seen in the first calls: they go
-the long way, and what arrives below the layers is compared with what was given above them. Where every argument and
-result is the very same object and the state is the same, the layers did nothing, and later calls go past them. Two
-things that they do are done here instead, since they cost little: the grad mode is switched off, and versions of inputs
-that are written are counted.
+the long way, and what arrives below the layers is compared with what was given above them (seen.py). Where every
+argument and result is the very same object and the state is the same, the layers did nothing, and later calls go past
+them. Two things that they do are done here instead, since they cost little: the grad mode is switched off, and versions
+of inputs that are written are counted. What autograd records is for straight_training.py.
 
 Alignment of inputs is checked further down (on devices whose kernels count on it), where the straight call begins.
 """
@@ -14,18 +14,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from .. import torch_inductor, torch_private
 from ..graph.fx_capture import FxCapture
-from .fresh import FreshResults, with_fresh_results
+from .fresh import FreshResults
+from .seen import Boxed, Seen, counting, same
 
-#: takes the inputs in one list, which it may empty
-Boxed = Callable[[list[Any]], Sequence[torch.Tensor]]
 #: In its first call alone torch watches custom operators, by a mode: what is seen then is not what will be.
 LOOKS = 2
+
+
+class Look(Protocol):
+    """A call that is watched, what it says of the layers, and the way past them, if it says nothing."""
+
+    def call(self, layered: Callable[..., Any], *given: Any) -> Any: ...
+    def reason_for_layers(self, results: Sequence[Any]) -> str: ...
+    def straight(self) -> Boxed: ...
 
 
 class StraightCall:
@@ -66,101 +73,49 @@ class StraightCall:
         finally:
             self._first.release()
 
+    def _look(self, inputs: list[Any]) -> Look:
+        return _Seen(self._graph, inputs)
+
     def _run_first(self, inputs: list[Any]) -> Sequence[torch.Tensor]:
         given = list(inputs)
-        seen = _Seen(self._graph, given)
-        results = seen.call(self._layered)
+        seen = self._look(given)
+        results = seen.call(self._layered, *given)
         fresh = self._fresh.of(given, results)
         if not self._fresh.is_certain:
             return fresh
-        self.reason = seen.reason_for_layers(results)
+        reason = seen.reason_for_layers(results)
         self._looked += 1
-        if self.reason and self._looked < LOOKS:
+        if reason and self._looked < LOOKS:
             return fresh
-        run = _positional(self._layered) if self.reason else seen.straight()
+        self.reason = reason
+        run = _positional(self._layered) if reason else seen.straight()
         self.boxed = self._final = self._fresh.around(run)
         if self.on_settled is not None and self.on_settled(self):
             self.on_settled = None
         return fresh
 
 
-def straight(
-    capture: FxCapture, layered: Callable[..., Sequence[torch.Tensor]]
-) -> Callable[..., Sequence[torch.Tensor]]:
-    """The same, by the straight way where there may be one."""
-    graph = None if capture.records_autograd else torch_inductor.compiled_below(layered)
-    return with_fresh_results(capture, layered) if graph is None else StraightCall(capture, layered, graph)
-
-
-class _Seen:
-    """What was seen of one call, above the layers and below them.
-
-    _switches_grad_off, _counted: the layers switch the grad mode off; places of inputs whose version they count.
-    """
-
-    def __init__(self, graph: Any, inputs: list[Any]) -> None:
-        self._graph = graph
-        self._below: Boxed = graph.current_callable
-        self._inputs = inputs
-        self._thread = threading.get_ident()
-        self._entered: list[tuple[list[Any], list[int | None], tuple[Any, ...]]] = []
-        self._left: list[tuple[Sequence[Any], list[int | None]]] = []
-        self._switches_grad_off = False
-        self._counted: list[int] = []
-
-    def call(self, layered: Callable[..., Sequence[torch.Tensor]]) -> Sequence[torch.Tensor]:
-        self._above = _versions(self._inputs), _state()
-        self._graph.current_callable = self._watched
-        try:
-            return layered(*self._inputs)
-        finally:
-            self._graph.current_callable = self._below
-            self._after = _versions(self._inputs), _state()
-
-    def _watched(self, inputs: list[Any]) -> Sequence[Any]:
-        if threading.get_ident() != self._thread:
-            return self._below(inputs)
-        self._entered.append((list(inputs), _versions(self._inputs), _state()))
-        results = self._below(inputs)
-        self._left.append((results, _versions(self._inputs)))
-        return results
+class _Seen(Seen):
+    """A call that autograd does not record: its results are those of the graph."""
 
     def reason_for_layers(self, results: Sequence[Any]) -> str:
         """What the layers did; the empty string where that was nothing, or what `straight` does as well."""
-        if len(self._entered) != 1 or len(self._left) != 1:
-            return "the compiled graph is not called once for each call"
-        (inputs, entered, below), (inner, left) = self._entered[0], self._left[0]
-        (above, state), (after, state_after) = self._above, self._after
-        if not _same(inputs, self._inputs):
-            return "other inputs reach the compiled graph (a subclass, a seed, memory that inputs share)"
-        if not isinstance(inner, (tuple, list)) or not _same(inner, results):
-            return "results are made of those of the compiled graph (a view of an input, a subclass)"
-        if state_after != state:
-            return "the state of torch is another one afterwards"
-        if below[1:] != state[1:]:
-            return "the compiled graph runs in another state of torch (autocast)"
-        if after != left:
-            return "inputs are written behind the compiled graph"
-        counts = [None if a is None or b is None else b - a for a, b in zip(above, entered, strict=True)]
-        if any(count not in (None, 0, 1) for count in counts):
-            return "inputs are written before the compiled graph"
-        self._switches_grad_off = state[0] and not below[0]
-        self._counted = [place for place, count in enumerate(counts) if count == 1]
-        return "" if state[0] == below[0] or self._switches_grad_off else "the grad mode is switched on"
+        reason = self.reason_around()
+        if not reason and not same(self.arrived, self.inputs):
+            reason = "other inputs reach the compiled graph (a subclass, a seed, memory that inputs share)"
+        if not reason and not same(self.left, results):
+            reason = "results are made of those of the compiled graph (a view of an input, a subclass)"
+        if not reason and any(isinstance(r, torch.Tensor) and r.grad_fn is not None for r in self._made(results)):
+            reason = "autograd records the call"
+        return reason
+
+    def _made(self, results: Sequence[Any]) -> list[Any]:
+        given = {id(value) for value in self.inputs}
+        return [result for result in results if id(result) not in given]
 
     def straight(self) -> Boxed:
-        call, places = torch_inductor.without_input_checks(self._graph, self._below), self._counted
-        if self._switches_grad_off:
-            call = _without_grad(call)
-        if not places:
-            return call
-
-        def counting(inputs: list[Any]) -> Sequence[torch.Tensor]:
-            count_versions([inputs[place] for place in places])
-            return call(inputs)
-
-        count_versions = torch.autograd.graph.increment_version
-        return counting
+        call = torch_inductor.without_input_checks(self.graph, self.below)
+        return counting(_without_grad(call) if self.switches_grad_off else call, self.counted)
 
 
 def _without_grad(call: Boxed) -> Boxed:
@@ -181,19 +136,3 @@ def _positional(call: Callable[..., Sequence[torch.Tensor]]) -> Boxed:
         return call(*inputs)
 
     return positional
-
-
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _versions(inputs: Sequence[Any]) -> list[int | None]:
-    """How often each was written; None for numbers, and for tensors of inference mode, which don't count."""
-    return [
-        given._version if isinstance(given, torch.Tensor) and not given.is_inference() else None for given in inputs
-    ]
-
-
-def _state() -> tuple[Any, ...]:
-    """The grad mode first."""
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *torch_private.thread_dispatch_keys()
