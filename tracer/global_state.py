@@ -67,8 +67,8 @@ def _dispatch_modes() -> tuple[object, ...]:
 
 
 def _hooks() -> object:
-    hooks = saved_tensor_hooks(True)
-    return None if hooks is None else tuple(map(Same, hooks))
+    """Are there any? Which ones is no matter: none is part of a graph (see backends/compiling.py)."""
+    return None if saved_tensor_hooks(True) is None else "some"
 
 
 def _autocast() -> tuple[object, ...]:

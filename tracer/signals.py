@@ -1,8 +1,9 @@
-"""Exceptions that a signal's handler raised in the midst of our work: the program's, wherever they come up."""
+"""Exceptions that the program's code raised in the midst of our work: the program's, wherever they come up."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
@@ -12,7 +13,13 @@ def raised_by_signal(error: BaseException) -> bool:
     traceback = error.__traceback__
     if traceback is None or traceback.tb_next is None:
         return False  # raised where it is caught: a guard that finds something gone, which is usual
-    codes = [code for number in signal.valid_signals() if (code := _code(signal.getsignal(number))) is not None]
+    return raised_within(error, map(signal.getsignal, signal.valid_signals()))
+
+
+def raised_within(error: BaseException, functions: Iterable[Any]) -> bool:
+    """Did one of these functions raise it, or what it called? One that is not written in Python cannot be told."""
+    codes = [code for function in functions if (code := _code(function)) is not None]
+    traceback = error.__traceback__
     while traceback is not None:
         if any(traceback.tb_frame.f_code is code for code in codes):
             return True

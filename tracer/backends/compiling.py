@@ -55,7 +55,8 @@ def _straight(capture: FxCapture, layered: Compiled) -> Compiled:
 def _compiled(capture: FxCapture, backend: Backend) -> Compiled:
     examples, grad_enabled = capture.examples(), torch.is_grad_enabled()
     layouts = {key: (layout.sizes, layout.strides) for key, layout in capture.layouts.items()}
-    with _lock, _same_random_state(), torch_private.compiling(capture.shape_env, layouts):
+    hooks = torch_private.without_saved_tensor_hooks()  # AOTAutograd would make some hooks part of the graph
+    with _lock, _same_random_state(), hooks, torch_private.compiling(capture.shape_env, layouts):
         try:
             compiled = backend.compiler(loosened(capture) if backend.merges else capture.module, examples)
         except Exception as error:

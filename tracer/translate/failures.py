@@ -14,7 +14,8 @@ from typing import Any
 from .. import config, log
 from ..cache import CodeState, Counters, EntryState, Region
 from ..errors import BackendFailed, InternalError
-from ..signals import raised_by_signal
+from ..signals import raised_by_signal, raised_within
+from ..torch_private import saved_tensor_hooks
 from .grafting import Grafter
 from .lock import CompileLock
 from .recompiles import refusal
@@ -47,7 +48,8 @@ class Failures:
         self.counters.add("graph_failures")
         self.counters.add("fallbacks")
         region = next((r for r in entry.regions if r.compiled.number == number), None)
-        if raised_by_signal(error):
+        # Hooks of the program run when the graph's tensors are saved. A checkpoint's may end the call in this way.
+        if raised_by_signal(error) or raised_within(error, saved_tensor_hooks(True) or ()):
             raise error
         if state is None or region is None:
             return
