@@ -13,7 +13,10 @@ from typing import Any
 
 import torch
 
-__all__ = ["Kept", "derived", "function_behind", "keeps_graph", "kept_by", "let_go", "not_a_view", "unpacked"]
+__all__ = [
+    "CAN_STAND_IN", "Function", "Kept", "Unpacked", "derived", "function_behind", "keep_numbers", "keep_unchecked",
+    "keeps_graph", "kept_by", "let_go", "not_a_view", "unpacked",
+]  # fmt: skip
 
 #: an autograd function: a class
 Function = Any
@@ -25,14 +28,15 @@ def function_behind(results: Sequence[Any]) -> Function | None:
     Its `compiled_fw` takes a list and returns the results, and behind them what is kept for the backward; `compiled_bw`
     is None until a backward has run. `backward` takes a node and gradients, and does whatever torch does about them.
     """
-    node = next((r.grad_fn for r in results if isinstance(r, torch.Tensor) and r.grad_fn is not None), None)
-    function = getattr(type(node), "_forward_cls", None)
-    if not isinstance(function, type) or not issubclass(function, torch.autograd.Function):
-        return None
     names = ("compiled_fw", "compiled_bw", "_backward_cls")
-    return function if all(hasattr(function, name) for name in names) else None
+    for result in results:
+        function = getattr(type(getattr(result, "grad_fn", None)), "_forward_cls", None)
+        if isinstance(function, type) and all(hasattr(function, name) for name in names):
+            return function
+    return None
 
 
+# what a node keeps ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a node keeps for its backward.
@@ -45,9 +49,8 @@ class Kept:
     numbers: Sequence[Any]
 
 
-#: attributes of a node, and of what kind of Kept's
 _UNCHECKED, _NUMBERS = "_tensors_no_vc_check", "symints"
-#: ... which must be empty
+#: attributes that are there for what no region of ours has
 _EMPTY = ("opaque_objects", "_external_objects")
 
 
@@ -55,22 +58,9 @@ def kept_by(node: Any) -> Kept | None:
     """None where it keeps more than is known here."""
     attributes = dict(vars(node))
     unchecked, numbers = attributes.pop(_UNCHECKED, ()), attributes.pop(_NUMBERS, ())
-    if any(attributes.pop(name, ()) for name in _EMPTY) or attributes or not hasattr(node, "_raw_saved_tensors"):
+    if any(attributes.pop(name, ()) for name in _EMPTY) or attributes:
         return None
     return Kept(len(node._raw_saved_tensors), unchecked, numbers)
-
-
-def derived(function: Function, forward: Callable[..., Any], backward: Callable[..., Any]) -> Function:
-    """A function of its own whose nodes are as good for the other's `backward` as the other's own are.
-
-    What `forward` doesn't keep on a node (`keep_unchecked`, `keep_numbers`) is empty there.
-    """
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    made: Any = type(function)(function.__name__, (function,), {**methods, "__module__": function.__module__})
-    for name in (_UNCHECKED, _NUMBERS, *_EMPTY):
-        setattr(made._backward_cls, name, ())
-    made._backward_cls._external_objects = {}
-    return made
 
 
 def keep_unchecked(node: Any, tensors: Sequence[torch.Tensor]) -> None:
@@ -82,12 +72,12 @@ def keep_numbers(node: Any, numbers: Sequence[Any]) -> None:
 
 
 def unpacked(node: Any) -> list[Any]:
-    """What is kept on a node, in the order in which the compiled backward takes it. Runs hooks on saved tensors."""
+    """What a node keeps, in the order in which the compiled backward takes it. Runs hooks on saved tensors."""
     return [*node.symints, *node.saved_tensors, *node._tensors_no_vc_check]
 
 
 class Unpacked:
-    """Stands for a node before the function's own backward: what was saved is unpacked once, and known."""
+    """Stands for a node before AOTAutograd's own backward: what was saved is unpacked once, and known."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
@@ -98,11 +88,24 @@ class Unpacked:
         return getattr(self._node, name)
 
 
-#: Will the backward that is under way be repeated? Also true where none is under way.
-keeps_graph: Callable[[], bool] | None = getattr(
-    getattr(torch._C, "_autograd", None), "_get_current_graph_task_keep_graph", None
-)
+def derived(function: Function, forward: Callable[..., Any], backward: Callable[..., Any]) -> Function:
+    """A function of its own whose nodes are as good for the other's `backward` as the other's own are.
+
+    What `forward` does not keep on a node (`keep_unchecked`, `keep_numbers`) is empty there.
+    """
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    made: Any = type(function)(function.__name__, (function,), {**methods, "__module__": function.__module__})
+    for name in (_UNCHECKED, _NUMBERS, _EMPTY[0]):
+        setattr(made._backward_cls, name, ())
+    return made
+
+
+# what torch has for a backward ----------------------------------------------------------------------------------------
+#: Will the backward that is under way be repeated? Also True where none is under way.
+keeps_graph: Callable[[], bool] = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 #: of a node: let go of what it saved, unless it is needed again
-let_go: Callable[[Any], None] | None = getattr(torch._C._FunctionBase, "maybe_clear_saved_tensors", None)
+let_go: Callable[[Any], None] = getattr(torch._C._FunctionBase, "maybe_clear_saved_tensors", lambda node: None)
+#: Does this torch's function have all that a node of ours asks it for?
+CAN_STAND_IN = hasattr(torch._C._FunctionBase, "_raw_saved_tensors")
 #: a view of a tensor that autograd takes for no view
 not_a_view: Callable[..., torch.Tensor] = torch.ops.aten._unsafe_view.default

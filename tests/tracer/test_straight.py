@@ -181,17 +181,6 @@ def test_random_numbers_are_drawn_anew(inductor: None) -> None:
 
 
 @needs_compiler
-def test_gradients_take_the_layers(inductor: None) -> None:
-    compiled = tracer.compile(pointwise, inplace=False)
-    for _ in range(3):
-        x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
-        ours, plain = compiled(x, y), pointwise(x, y)
-        torch.testing.assert_close(torch.autograd.grad(ours.sum(), x), torch.autograd.grad(plain.sum(), x))
-    [call] = calls_of(compiled)
-    assert not isinstance(call, StraightCall)
-
-
-@needs_compiler
 def test_inputs_that_begin_anywhere_in_memory(inductor: None) -> None:
     compiled = tracer.compile(pointwise, inplace=False)
     store = torch.randn(70)

@@ -18,6 +18,9 @@ from .. import torch_private
 #: takes the inputs in one list, which it may empty
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
+OTHER_INPUTS = "other inputs reach the compiled graph (a subclass, a seed, memory that inputs share)"
+OTHER_RESULTS = "results are made of those of the compiled graph (a view of an input, a subclass)"
+
 
 class Seen:
     """What was seen of one call.
@@ -94,6 +97,14 @@ def counting(call: Boxed, places: list[int]) -> Boxed:
 
 def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+
+
+def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """The same numbers at the same place, in the same order."""
+    if not one.layout is other.layout is torch.strided:
+        return False
+    layout = (one.shape, one.stride(), one.dtype)
+    return layout == (other.shape, other.stride(), other.dtype) and one.data_ptr() == other.data_ptr()
 
 
 def _versions(inputs: Sequence[Any]) -> list[int | None]:

@@ -21,7 +21,7 @@ import torch
 from .. import torch_inductor, torch_private
 from ..graph.fx_capture import FxCapture
 from .fresh import FreshResults
-from .seen import Boxed, Seen, counting, same
+from .seen import OTHER_INPUTS, OTHER_RESULTS, Boxed, Seen, counting, same
 
 #: In its first call alone torch watches custom operators, by a mode: what is seen then is not what will be.
 LOOKS = 2
@@ -102,9 +102,9 @@ class _Seen(Seen):
         """What the layers did; the empty string where that was nothing, or what `straight` does as well."""
         reason = self.reason_around()
         if not reason and not same(self.arrived, self.inputs):
-            reason = "other inputs reach the compiled graph (a subclass, a seed, memory that inputs share)"
+            reason = OTHER_INPUTS
         if not reason and not same(self.left, results):
-            reason = "results are made of those of the compiled graph (a view of an input, a subclass)"
+            reason = OTHER_RESULTS
         if not reason and any(isinstance(r, torch.Tensor) and r.grad_fn is not None for r in self._made(results)):
             reason = "autograd records the call"
         return reason
