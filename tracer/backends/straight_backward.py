@@ -58,7 +58,8 @@ class Backward:
                 or functorch_level() is not None
             ):
                 return self._as_layered(node, given)
-            gradients = given[0] if type(given[0]) is list else given
+            boxed = type(given[0]) is list
+            gradients = given[0] if boxed else given
             inputs = [gradients[at] for at in recorded]
             for at, strides in enumerate(self._strides):
                 gradient = inputs[at]
@@ -68,8 +69,8 @@ class Backward:
                     inputs[at] = _laid_out(gradient, strides)
             inputs[:0] = torch_aot.unpacked(node)
             let_go(node)
-            if gradients is not given:
-                gradients.clear()
+            if boxed:
+                given[0].clear()
             del gradient
             return tuple(run(inputs))
 
