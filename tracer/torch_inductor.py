@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["compiled_below", "with_known_installation", "without_input_checks"]
+__all__ = ["InsteadOfCompiled", "compiled_below", "with_known_installation", "without_input_checks"]
 
 
 # compiled graphs ------------------------------------------------------------------------------------------------------
@@ -32,21 +32,30 @@ __all__ = ["compiled_below", "with_known_installation", "without_input_checks"]
 _LAYERS = 200
 
 
+class InsteadOfCompiled:
+    """What is called in the stead of a graph that Inductor compiled, and is found as that is."""
+
+    def __init__(self, call: Callable[[list[Any]], Any]) -> None:
+        self.current_callable = call
+        self._boxed_call = True  # AOTAutograd hands it one list
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        return self.current_callable(inputs)
+
+
 def compiled_below(call: Callable[..., Any]) -> Any:
     """What Inductor compiled, below the layers around it: it has a `current_callable`, which takes a list of inputs.
 
     None where it isn't found, or where there is more than one (a forward and a backward).
     """
-    compiled = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", None)
-    if compiled is None:
-        return None
+    compiled = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", InsteadOfCompiled)
     found, seen, waiting = [], set[int](), [call]
     while waiting:
         layer = waiting.pop()
         if id(layer) in seen or len(seen) > _LAYERS:
             continue
         seen.add(id(layer))
-        if isinstance(layer, compiled):
+        if isinstance(layer, (compiled, InsteadOfCompiled)):
             found.append(layer)
             continue
         cells = getattr(layer, "__closure__", None) or ()

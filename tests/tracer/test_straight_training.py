@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import tracer
+from tracer import torch_aot, torch_inductor
 from tracer.api import runtime
 from tracer.backends import toolchain
 from tracer.backends.straight_training import StraightTraining
@@ -79,10 +80,8 @@ def compiled(installed: None) -> Any:
     return function
 
 
-pytestmark = [needs_compiler]
-
-
 # taken ----------------------------------------------------------------------------------------------------------------
+@needs_compiler
 @compiles
 def test_it_is_taken_and_gives_the_same_bits(compiled: Any) -> None:
     [call] = straight_calls(compiled)
@@ -245,6 +244,7 @@ USES = [
 ]  # fmt: skip
 
 
+@needs_compiler
 @compiles
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("use", USES)
@@ -254,6 +254,7 @@ def test_what_autograd_is_asked(use: Callable[..., Any], compiled: Any) -> None:
     assert not any(call.backward.reason for call in straight_calls(compiled) if call.backward is not None)
 
 
+@needs_compiler
 @compiles
 def test_a_second_derivative_is_refused_as_by_the_layers(compiled: Any) -> None:
     ours, plain = given(), given()
@@ -266,6 +267,7 @@ def test_a_second_derivative_is_refused_as_by_the_layers(compiled: Any) -> None:
     loss_of(compiled(*ours)).backward()  # and the next is as ever
 
 
+@needs_compiler
 @compiles
 @pytest.mark.parametrize("which", [0, 1])
 def test_what_was_saved_and_then_written(which: int, compiled: Any) -> None:
@@ -278,6 +280,7 @@ def test_what_was_saved_and_then_written(which: int, compiled: Any) -> None:
             loss.backward()
 
 
+@needs_compiler
 @compiles
 def test_results_may_be_written(compiled: Any) -> None:
     """They are no views for autograd, and those without a gradient are plain tensors."""
@@ -289,6 +292,7 @@ def test_results_may_be_written(compiled: Any) -> None:
         index.add_(1)
 
 
+@needs_compiler
 @compiles
 def test_nothing_is_held_behind_a_backward(compiled: Any) -> None:
     def references() -> list[weakref.ref[Any]]:
@@ -306,6 +310,7 @@ def test_nothing_is_held_behind_a_backward(compiled: Any) -> None:
     assert all(reference() is None for reference in references())
 
 
+@needs_compiler
 @compiles
 def test_gradients_are_not_copied(compiled: Any) -> None:
     """What the compiled backward gives becomes `.grad` itself, as it does with the layers."""
@@ -317,6 +322,7 @@ def test_gradients_are_not_copied(compiled: Any) -> None:
     assert made == [t.grad.data_ptr() for t in tensors]  # type: ignore[union-attr]
 
 
+@needs_compiler
 @compiles
 def test_hooks_on_saved_tensors_are_asked_as_by_the_layers(compiled: Any) -> None:
     asked: list[tuple[str, torch.Size]] = []
@@ -336,6 +342,7 @@ def test_hooks_on_saved_tensors_are_asked_as_by_the_layers(compiled: Any) -> Non
     assert {what for what, _ in asked} == {"pack", "unpack"}
 
 
+@needs_compiler
 @compiles
 def test_a_backward_in_another_state_is_refused_as_by_the_layers(compiled: Any) -> None:
     loss = loss_of(compiled(*given()))
@@ -347,6 +354,7 @@ def test_a_backward_in_another_state_is_refused_as_by_the_layers(compiled: Any) 
         torch.use_deterministic_algorithms(False)
 
 
+@needs_compiler
 @compiles
 def test_transforms_around_it(compiled: Any) -> None:
     x, w, b = given(grads="")
@@ -359,6 +367,7 @@ def test_transforms_around_it(compiled: Any) -> None:
         torch.testing.assert_close(dual, unpack_dual(program(make_dual(x, x), w, b)[1]))
 
 
+@needs_compiler
 @compiles
 def test_threads_in_the_first_calls(installed: None) -> None:
     def function(x: Tensor, y: Tensor) -> Tensor:
@@ -387,6 +396,7 @@ def test_threads_in_the_first_calls(installed: None) -> None:
     assert call.backward is not None and call.backward.is_settled and not call.backward.reason
 
 
+@needs_compiler
 @compiles
 def test_a_dropped_function_is_freed(installed: None) -> None:
     def make() -> tuple[Any, weakref.ref[Any], weakref.ref[Any]]:
@@ -407,3 +417,230 @@ def test_a_dropped_function_is_freed(installed: None) -> None:
     tracer.reset()
     gc.collect()
     assert call() is None
+
+
+# programs -------------------------------------------------------------------------------------------------------------
+def with_a_view(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    return x * y, z[1:]
+
+
+def under_autocast(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    return (F.linear(x, z) * y,)
+
+
+def written_and_more(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    """An input is written, one is given back, one has no gradient of this graph, one result has none."""
+    y.add_(1)
+    with torch.no_grad():
+        factor = (x * 2).sum()
+    return z.cos() * factor * y, (x * 3).long(), x, y
+
+
+norm = torch.nn.BatchNorm1d(4)
+
+
+def normalized(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    return (norm(x * y + z).relu(),)
+
+
+#: program -> why the layers stay
+PROGRAMS: dict[Callable[..., Any], str] = {
+    with_a_view: "results are made",
+    under_autocast: "autocast",
+    written_and_more: "",
+    normalized: "",
+}
+
+
+@needs_compiler
+@compiles
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_where_the_layers_stay(program: Callable[..., Any], installed: None) -> None:
+    compiled = tracer.compile(program, inplace=False)
+    amp = program is under_autocast
+    tolerance = 2e-2 if amp else 1e-4
+
+    def side(function: Callable[..., Any], seed: int) -> tuple[Any, Any]:
+        """What must be equal, and what may differ by rounding."""
+        generator = torch.Generator().manual_seed(seed)
+        tensors = [torch.randn(4, 4, generator=generator).requires_grad_(name != "y") for name in "xyz"]
+        norm.reset_running_stats()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=amp):
+            results = list(function(*tensors))
+        sum(result.sin().sum() for result in results if result.requires_grad).backward()  # type: ignore[union-attr]
+        about = [(r.requires_grad, r._is_view(), r.stride(), any(r is t for t in tensors)) for r in results]
+        numbers = results, [t.grad for t in tensors], list(map(torch.clone, norm.buffers()))
+        return (about, [t._version > 0 for t in tensors]), numbers
+
+    for seed in range(5):
+        (ours, numbers), (plain, expected) = side(compiled, seed), side(program, seed)
+        assert ours == plain
+        torch.testing.assert_close(numbers, expected, rtol=tolerance, atol=tolerance)
+    [call] = straight_calls(compiled)
+    assert call.is_settled and bool(call.reason) == bool(PROGRAMS[program]) and PROGRAMS[program] in call.reason
+    if not call.reason:
+        assert call.backward is not None and call.backward.is_settled and not call.backward.reason
+
+
+@needs_compiler
+@compiles
+def test_sizes_that_change(installed: None) -> None:
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = F.linear(x, w).sin()
+        return hidden * x.shape[0], hidden.sum(0)
+
+    compiled, w = tracer.compile(function, dynamic=True, inplace=False), torch.randn(4, 4, requires_grad=True)
+    for rows in (3, 5, 7, 30, 2, 11):
+        x = torch.randn(rows, 4, requires_grad=True)
+        gradients = []
+        for each in (compiled, function):
+            wide, short = each(x, w)
+            loss = (wide.t().contiguous() ** 2).mean() + (short * 2).sum()
+            gradients.append((wide, short, torch.autograd.grad(loss, (x, w))))
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+    [call] = straight_calls(compiled)
+    assert not call.reason and call.backward is not None and call.backward.is_settled and not call.backward.reason
+
+
+# what the layers do, in small -----------------------------------------------------------------------------------------
+class Layers:
+    """AOTAutograd's function around two graphs, with something that a layer does beside that."""
+
+    def __init__(self, what: str = "") -> None:
+        self.what, self.layered = what, 0
+        below = torch_inductor.InsteadOfCompiled
+
+        def forward(inputs: list[Any]) -> tuple[Any, ...]:
+            x, y = inputs[:2]
+            inputs.clear()
+            return x * y, (x > y), x, y, 2
+
+        def backward(inputs: list[Any]) -> tuple[Any, ...]:
+            number, x, y, gradient = inputs[:4]
+            inputs.clear()
+            return gradient * y * (number / 2), gradient * x
+
+        class CompiledFunction(torch.autograd.Function):
+            compiled_fw = compiled_bw = None
+
+            @staticmethod
+            def forward(ctx: Any, *inputs: Any) -> Any:
+                return self.forward(ctx, list(inputs))
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> Any:
+                self.function.compiled_bw = self.backward_graph
+                return self.backward(ctx, list(gradients))
+
+        self.function, self.forward_graph, self.backward_graph = CompiledFunction, below(forward), below(backward)
+        CompiledFunction.compiled_fw = self.forward_graph
+
+    def __call__(self, *inputs: Any) -> Sequence[Any]:
+        x, y = inputs
+        self.layered += 1
+        if self.what == "outside":
+            self.forward_graph([x, y])
+        result, mask = self.function.apply(x.view_as(x) if self.what == "another input" else x, y)
+        return (result * 1 if self.what == "another node" else result), mask
+
+    def forward(self, ctx: Any, inputs: list[Any]) -> Any:
+        with torch.autocast("cpu", enabled=self.what == "autocast"):
+            for _ in range({"twice": 2, "outside": 0}.get(self.what, 1)):
+                left = self.forward_graph([*inputs, 7] if self.what == "one more input" else list(inputs))
+        if self.what == "outside":
+            left = inputs[0] * inputs[1], inputs[0] > inputs[1], *inputs, 2
+        result, mask, x, y, number = left
+        if self.what == "behind":
+            y.mul_(1)
+        ctx.save_for_backward(x, y, *[result] * (self.what == "one more saved"))
+        ctx.symints, ctx.opaque_objects, ctx._tensors_no_vc_check = [number], [], []
+        if self.what == "unknown":
+            ctx.seed = 1
+        if self.what == "a clone":
+            result = result.clone()
+        ctx.mark_non_differentiable(mask)
+        return result, mask
+
+    def backward(self, ctx: Any, gradients: list[Any]) -> Any:
+        self.layered += 1
+        x, y = ctx.saved_tensors[:2]
+        gradient = gradients[0]
+        if self.what == "gradient scaled":
+            gradient = gradient * 1
+        elif self.what == "gradient laid out":
+            gradient = torch.empty_strided((2, 2), (1, 2)).copy_(gradient)
+        ctx.maybe_clear_saved_tensors()
+        with torch.autocast("cpu", enabled=self.what == "autocast behind"):
+            given = [*ctx.symints, x.clone() if self.what == "saved cloned" else x, y, gradient]
+            results = self.backward_graph(given)
+        return (results[0].clone(), results[1]) if self.what == "gradient cloned" else results
+
+
+class Known:
+    """A capture with two results."""
+
+    class Output:
+        shape = stride = (2, 2)
+        same_as_input = None
+        shares_with = shares_with_outputs = ()
+        dtype = None
+
+    inputs, outputs = (), (Output, Output)
+
+
+#: what the layers do -> what is said of it: of the forward, of the backward
+DONE: dict[str, tuple[str, str]] = {
+    "": ("", ""),
+    "another input": ("other inputs", ""),
+    "one more input": ("other inputs", ""),
+    "twice": ("not called once", ""),
+    "outside": ("outside of its node", ""),
+    "behind": ("written behind", ""),
+    "autocast": ("autocast", ""),
+    "another node": ("no autograd function", ""),
+    "a clone": ("results are made", ""),
+    "one more saved": ("keeps something unknown", ""),
+    "unknown": ("keeps something unknown", ""),
+    "saved cloned": ("", "other inputs"),
+    "gradient scaled": ("", "other inputs"),
+    "gradient laid out": ("", ""),
+    "gradient cloned": ("", "gradients are made"),
+    "autocast behind": ("", "autocast"),
+}
+
+
+@pytest.mark.parametrize("what", DONE)
+def test_a_layer_that_does_something_stays(what: str) -> None:
+    layers = Layers(what)
+    call = StraightTraining(Known(), layers)  # type: ignore[arg-type]
+    for n in range(1, 7):
+        before = layers.layered
+        x, y = torch.full((2, 2), n + 1.0, requires_grad=True), torch.full((2, 2), 3.0)
+        result, mask = call(x, y)
+        assert torch.equal(result, x * y) and torch.equal(mask, x > y) and not mask.requires_grad
+        gradients = torch.arange(4.0).view(2, 2)
+        [gradient] = torch.autograd.grad(result, x, gradients)
+        assert torch.equal(gradient, gradients * 3)
+    forward, backward = DONE[what]
+    assert forward in call.reason and bool(forward) == bool(call.reason)
+    if not forward:
+        assert call.backward is not None
+        assert backward in call.backward.reason and bool(backward) == bool(call.backward.reason)
+    assert layers.layered - before == (2 if forward else 1 if backward else 0)
+    assert layers.forward_graph.current_callable.__name__ == "forward"
+    assert layers.backward_graph.current_callable.__name__ == "backward"
+
+
+@pytest.mark.parametrize("missing", ["compiled_bw", "CAN_STAND_IN"])
+def test_where_torch_looks_otherwise_the_layers_stay(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = Layers()
+    if missing == "CAN_STAND_IN":
+        monkeypatch.setattr(torch_aot, missing, False)
+    else:
+        monkeypatch.setattr(torch_aot, "function_behind", lambda results: None)
+    call = StraightTraining(Known(), layers)  # type: ignore[arg-type]
+    for _ in range(4):
+        x = torch.ones(2, 2, requires_grad=True)
+        call(x, torch.ones(2, 2))[0].sum().backward()
+        assert torch.equal(x.grad, torch.ones(2, 2))  # type: ignore[arg-type]
+    assert "no autograd function" in call.reason

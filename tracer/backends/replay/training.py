@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ... import torch_replay
+from ... import torch_inductor, torch_replay
 from .options import ReplayOptions
 from .recorder import Recorder
 from .recording import Plan
@@ -61,7 +61,7 @@ class Sides:
             inputs.clear()
             return site(*given)
 
-        return torch_replay.boxed_call(boxed)
+        return torch_inductor.InsteadOfCompiled(boxed)
 
     def notes(self) -> list[str]:
         """Lines for `explain`."""
