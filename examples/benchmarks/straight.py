@@ -1,12 +1,12 @@
 """What is around the kernels: calls, steps and first calls on Inductor, beside torch.compile and plain Python.
 
-Four tables, each with its goal (issue 6): the cost of a call in `no_grad`; a decoding step and training steps; programs
-that are too small to be worth compiling, which must not be slower than plain; the first call in a process whose caches
-are warm. One thread, interleaved rounds, medians, CPU time (`--clock wall` for the other), so that what else the
-machine does counts for little.
+Five tables, each with its goal (issue 6): the cost of a call in `no_grad`; of a call that autograd records, and of its
+backward; a decoding step and training steps; programs that are too small to be worth compiling, which must not be
+slower than plain; the first call in a process whose caches are warm. One thread, interleaved rounds, medians, CPU time
+(`--clock wall` for the other), so that what else the machine does counts for little.
 
     python examples/benchmarks/straight.py                 # a few minutes; exit status 1 if a goal is missed
-    python examples/benchmarks/straight.py --only calls    # or steps, small, warm
+    python examples/benchmarks/straight.py --only calls    # or recorded, steps, small, warm
 """
 
 from __future__ import annotations
@@ -60,6 +60,13 @@ def two_tensors() -> tuple[Any, tuple[Any, ...]]:
     return pair, (torch.randn(8), torch.randn(8, requires_grad=True))
 
 
+def with_backward(function: Any) -> Callable[..., object]:
+    def step(*arguments: Any) -> None:
+        function(*arguments).sum().backward()
+
+    return step
+
+
 class Table:
     """Rows of one kind, and whether each goal was met."""
 
@@ -110,6 +117,42 @@ def calls(options: argparse.Namespace) -> Table:
     return found
 
 
+# (1) ... that autograd records ----------------------------------------------------------------------------------------
+def squares_with_gradient() -> tuple[Any, tuple[Any, ...]]:
+    return pointwise, (torch.randn(64, 64, requires_grad=True), torch.randn(64, 64))
+
+
+def recorded(options: argparse.Namespace) -> Table:
+    """Without trials of small regions: what is compiled runs."""
+    heads = ["call", "plain", "torchgraft", "torch.compile", "to torch.compile", "to plain", "noise"]
+    found = Table("a call that autograd records", heads)
+    tracer.install("inductor", small_region=0)
+    programs: list[tuple[str, Make, float]] = [
+        ("pointwise, two of 64x64", squares_with_gradient, 1 / 2),
+        ("10 Linear(64, 64), batch 8", partial(chain, 10, 64, 8), 3 / 4),
+    ]
+    for name, make, goal in programs:
+        for kind in ("forward", "forward and backward"):
+            torch.manual_seed(0)
+            plain, arguments = make()
+            ours, theirs = compiled_both(plain)
+            sides = {"plain": plain, "ours": ours, "theirs": theirs}
+            steps = {side: with_backward(function) for side, function in sides.items()}
+            for _ in range(20):
+                for step in steps.values():
+                    step(*arguments)
+            timed = sides if kind == "forward" else steps
+            times = interleaved({k: partial(f, *arguments) for k, f in timed.items()}, rounds=options.rounds,
+                                clock=options.clock)  # fmt: skip
+            cells = [shown(statistics.median(times[side])) for side in sides]
+            to_theirs, to_plain = ratio(times["ours"], times["theirs"]), ratio(times["ours"], times["plain"])
+            noisy = noise(times["ours"])
+            found.add([f"{name}, {kind}", *cells, f"{to_theirs:.3f}", f"{to_plain:.3f}", f"{noisy:.1%}"],
+                      {"to torch.compile": (to_theirs, goal)})  # fmt: skip
+    tracer.install("inductor")
+    return found
+
+
 # (2) steps ------------------------------------------------------------------------------------------------------------
 def training(model: Any, loss_of: Callable[[Any], Tensor]) -> Callable[[], object]:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
@@ -154,13 +197,6 @@ def steps(options: argparse.Namespace) -> Table:
 
 
 # (3) small programs ---------------------------------------------------------------------------------------------------
-def with_backward(function: Any) -> Callable[..., object]:
-    def step(*arguments: Any) -> None:
-        function(*arguments).sum().backward()
-
-    return step
-
-
 def small(options: argparse.Namespace) -> Table:
     found = Table("small programs, once warm", ["program", "plain", "torchgraft", "to plain", "noise", "what runs"])
     programs: list[tuple[str, Make]] = [
@@ -257,7 +293,7 @@ def warm(options: argparse.Namespace) -> Table:
     return found
 
 
-PARTS = {"calls": calls, "steps": steps, "small": small, "warm": warm}
+PARTS = {"calls": calls, "recorded": recorded, "steps": steps, "small": small, "warm": warm}
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ import tracer
 from tests.tracer import replaying
 from tests.tracer.replaying import Tensor, notes
 from tracer.backends import toolchain
+from tracer.backends.straight_training import StraightTraining
 
 pytestmark = pytest.mark.usefixtures("installed_with_defaults")
 needs_compiler = pytest.mark.skipif(toolchain.missing_for_inductor() is not None, reason="no C++ compiler")
@@ -84,6 +85,12 @@ def test_steps(inner: str, set_to_none: bool, zero_first: bool) -> None:
     torch.testing.assert_close(losses[::2], losses[1::2])
     forward, backward = both.replays
     assert forward >= 4 and backward >= 2, notes(both.ours)
+    if inner == "inductor":  # its node is a straight one
+        state = tracer.api.runtime.state_of(both.ours)
+        assert state is not None
+        [call] = [region.compiled.call._call for region in state.regions]
+        assert isinstance(call, StraightTraining) and not call.reason
+        assert call.backward is not None and call.backward.is_settled and not call.backward.reason
 
 
 @pytest.mark.parametrize("inner", INNER)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import tracer
 from tests.support import CountingBackend
@@ -65,6 +66,45 @@ def test_saved_tensor_hooks_where_something_is_saved() -> None:
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         f(x).backward()
     assert packed and backend.frame_count == 2
+
+
+def test_a_checkpoint_around_a_compiled_function() -> None:
+    """Its hooks are others at each call, and end the second forward in the midst of a graph by an exception."""
+    backend = CountingBackend()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        return (y * x).exp()
+
+    compiled = tracer.compile(f, backend=backend, inplace=False)
+    for _ in range(5):
+        x = torch.arange(3.0, requires_grad=True)
+        gradients = []
+        for function in (compiled, f):
+            loss = checkpoint(function, x, use_reentrant=False).sum()
+            gradients += torch.autograd.grad(loss, x)
+        torch.testing.assert_close(*gradients)
+    assert backend.frame_count == 1
+
+
+def test_what_a_hook_on_saved_tensors_raises() -> None:
+    calls: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        calls.append(tensor)
+        raise ValueError("not this one")
+
+    @tracer.compile
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum()
+
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(3):
+        calls.clear()
+        hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+        with hooks, pytest.raises(ValueError, match="not this one"):
+            f(x)
+        assert len(calls) == 1
 
 
 @pytest.mark.parametrize("grad", [True, False])

@@ -518,7 +518,8 @@ class Layers:
         def backward(inputs: list[Any]) -> tuple[Any, ...]:
             number, x, y, gradient = inputs[:4]
             inputs.clear()
-            return gradient * y * (number / 2), gradient * x
+            scale = 2 if self.what == "gradient laid out and scaled" else 1
+            return gradient * y * (number / 2 / scale), gradient * x
 
         class CompiledFunction(torch.autograd.Function):
             compiled_fw = compiled_bw = None
@@ -569,6 +570,8 @@ class Layers:
             gradient = gradient * 1
         elif self.what == "gradient laid out":
             gradient = torch.empty_strided((2, 2), (1, 2)).copy_(gradient)
+        elif self.what == "gradient laid out and scaled":
+            gradient = torch.empty_strided((2, 2), (1, 2)).copy_(gradient * 2)
         ctx.maybe_clear_saved_tensors()
         with torch.autocast("cpu", enabled=self.what == "autocast behind"):
             given = [*ctx.symints, x.clone() if self.what == "saved cloned" else x, y, gradient]
@@ -604,6 +607,7 @@ DONE: dict[str, tuple[str, str]] = {
     "saved cloned": ("", "other inputs"),
     "gradient scaled": ("", "other inputs"),
     "gradient laid out": ("", ""),
+    "gradient laid out and scaled": ("", "other inputs"),
     "gradient cloned": ("", "gradients are made"),
     "autocast behind": ("", "autocast"),
 }

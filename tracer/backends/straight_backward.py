@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,8 +35,9 @@ class Backward:
         self._first = threading.Lock()
         self._looked = 0
         self._run: Boxed | None = None
-        #: of each gradient that the graph takes: the strides with which it does so; None: contiguous, of any size
-        self._strides: list[tuple[int, ...] | None] = []
+        #: of each gradient that the graph takes: the strides with which it does so (None: contiguous, of any size),
+        #: and what makes one with others such a one
+        self._wanted: list[tuple[tuple[int, ...] | None, Callable[[torch.Tensor], torch.Tensor]]] = []
         self.reason = ""
 
     @property
@@ -61,12 +63,12 @@ class Backward:
             boxed = type(given[0]) is list
             gradients = given[0] if boxed else given
             inputs = [gradients[at] for at in recorded]
-            for at, strides in enumerate(self._strides):
+            for at, (strides, copied) in enumerate(self._wanted):
                 gradient = inputs[at]
                 if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided:
                     return self._layered(node, *given)
                 if strides is None or gradient.stride() != strides:
-                    inputs[at] = _laid_out(gradient, strides)
+                    inputs[at] = copied(gradient)
             inputs[:0] = torch_aot.unpacked(node)
             let_go(node)
             if boxed:
@@ -112,7 +114,7 @@ class Backward:
             return "other inputs reach the compiled backward"
         if not isinstance(results, tuple) or not same(seen.left, results):
             return "gradients are made of those of the compiled graph"
-        strides: list[tuple[int, ...] | None] = []
+        self._wanted.clear()
         for arrived, given, dynamic in zip(seen.arrived[kept:], expected[kept:], self._dynamic, strict=True):
             if not type(arrived) is type(given) is torch.Tensor or arrived.layout is not torch.strided:
                 return "a gradient is no plain tensor"
@@ -120,14 +122,12 @@ class Backward:
                 return "other inputs reach the compiled backward"
             if dynamic and (not arrived.is_contiguous() or _may_be_channels_last(arrived)):
                 return "a gradient of changing size is not contiguous"
-            strides.append(None if dynamic else arrived.stride())
-        self._strides = strides
+            copied = torch.Tensor.contiguous if arrived.is_contiguous() else partial(_laid_out, arrived.stride())
+            self._wanted.append((None if dynamic else arrived.stride(), copied))
         return ""
 
 
-def _laid_out(gradient: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
-    if strides is None:
-        return gradient.contiguous()
+def _laid_out(strides: tuple[int, ...], gradient: torch.Tensor) -> torch.Tensor:
     made = torch.empty_strided(gradient.shape, strides, dtype=gradient.dtype, device=gradient.device)
     return made.copy_(gradient)
 
