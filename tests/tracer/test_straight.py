@@ -181,6 +181,20 @@ def test_random_numbers_are_drawn_anew(inductor: None) -> None:
 
 
 @needs_compiler
+def test_inputs_with_gradients_and_results_without(inductor: None) -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return (x * y).argmax(-1), x.detach() * 2
+
+    compiled = tracer.compile(function, inplace=False)
+    for _ in range(4):
+        x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
+        torch.testing.assert_close(compiled(x, y), function(x, y))
+        assert torch.is_grad_enabled()
+    [call] = calls_of(compiled)
+    assert type(call) is StraightCall and call.is_settled and not call.reason
+
+
+@needs_compiler
 def test_inputs_that_begin_anywhere_in_memory(inductor: None) -> None:
     compiled = tracer.compile(pointwise, inplace=False)
     store = torch.randn(70)

@@ -199,13 +199,13 @@ def in_another_thread(function: Any, x: Tensor, w: Tensor, b: Tensor) -> Any:
 
 
 def backward_in_other_states(function: Any, x: Tensor, w: Tensor, b: Tensor) -> Any:
-    losses = [loss_of(function(x, w, b)) for _ in range(3)]
-    with torch.no_grad():
-        losses[0].backward()
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=function is not program):  # eager's is for other products
-        losses[1].backward()
-    losses[2].backward()
-    return [t.grad for t in (x, w, b)]
+    amp = torch.autocast("cpu", dtype=torch.bfloat16, enabled=function is not program)  # eager's is for other products
+    found = []
+    for state in (torch.no_grad(), amp, torch.inference_mode(), torch.enable_grad()):
+        loss = loss_of(function(x, w, b))
+        with state:
+            found.append([g.clone() for g in torch.autograd.grad(loss, (x, w, b))])
+    return found
 
 
 def of_gradients(function: Any, x: Tensor, w: Tensor, b: Tensor) -> Any:
