@@ -269,6 +269,68 @@ def test_a_second_derivative_is_refused_as_by_the_layers(compiled: Any) -> None:
 
 @needs_compiler
 @compiles
+def test_a_second_derivative_of_a_graph_that_is_not_kept(compiled: Any) -> None:
+    tensors = given()
+    loss = loss_of(compiled(*tensors))
+    [first] = torch.autograd.grad(loss, tensors[0], create_graph=True, retain_graph=False)
+    assert first.requires_grad
+    with pytest.raises(RuntimeError, match="double backward"):
+        first.sum().backward()
+
+
+@needs_compiler
+@compiles
+def test_a_kept_graph_whose_saved_tensors_a_backward_may_write(installed: None) -> None:
+    """Inductor writes gradients where saved tensors were; AOTAutograd's backward refuses a kept graph then."""
+
+    def function(x: Tensor) -> Tensor:
+        return (x * 2).exp().sin()
+
+    compiled = tracer.compile(function, inplace=False)
+    warm(compiled, lambda: [torch.ones(8, requires_grad=True)])
+    [call] = straight_calls(compiled)
+    x = torch.linspace(0, 1, 8).requires_grad_()
+    [expected] = torch.autograd.grad(function(x).sum(), x)
+    loss = compiled(x).sum()
+    asked = call.backward._layered  # type: ignore[union-attr]
+    seen: list[Any] = []
+    call.backward._layered = lambda *given: seen.append(1) or asked(*given)  # type: ignore[union-attr, func-returns-value]
+    try:
+        for keep in (True, True, False):
+            torch.testing.assert_close(torch.autograd.grad(loss, x, retain_graph=keep)[0], expected)
+    except RuntimeError as error:
+        assert "donated" in str(error)
+    assert seen
+
+
+@needs_compiler
+@compiles
+def test_memory_is_free_while_the_compiled_backward_runs(compiled: Any) -> None:
+    [call, *_] = straight_calls(compiled)
+    assert call.backward is not None
+    run, alive = call.backward._run, list[bool]()
+    assert run is not None
+
+    def watched(inputs: list[Any]) -> Sequence[Any]:
+        own = [weakref.ref(t) for t in inputs if not t.requires_grad]
+        copies = [t.clone() for t in inputs]
+        inputs.clear()
+        alive.extend(reference() is not None for reference in own)
+        return run(copies)
+
+    results = compiled(*given())
+    loss = loss_of([result * 1 for result in results[:2]])
+    del results
+    call.backward._run = watched
+    try:
+        loss.backward()
+    finally:
+        call.backward._run = run
+    assert alive and not any(alive)
+
+
+@needs_compiler
+@compiles
 @pytest.mark.parametrize("which", [0, 1])
 def test_what_was_saved_and_then_written(which: int, compiled: Any) -> None:
     for function in (compiled, program):
@@ -433,7 +495,7 @@ def written_and_more(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     y.add_(1)
     with torch.no_grad():
         factor = (x * 2).sum()
-    return z.cos() * factor * y, (x * 3).long(), x, y
+    return z.cos() * factor * y, x.detach() * 3, x, y
 
 
 norm = torch.nn.BatchNorm1d(4)
@@ -458,7 +520,7 @@ PROGRAMS: dict[Callable[..., Any], str] = {
 def test_where_the_layers_stay(program: Callable[..., Any], installed: None) -> None:
     compiled = tracer.compile(program, inplace=False)
     amp = program is under_autocast
-    tolerance = 2e-2 if amp else 1e-4
+    tolerance, nodes = 2e-2 if amp else 1e-4, list[list[bool]]()
 
     def side(function: Callable[..., Any], seed: int) -> tuple[Any, Any]:
         """What must be equal, and what may differ by rounding."""
@@ -467,6 +529,8 @@ def test_where_the_layers_stay(program: Callable[..., Any], installed: None) -> 
         norm.reset_running_stats()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=amp):
             results = list(function(*tensors))
+        if function is compiled:
+            nodes.append([node is None for node, _ in results[0].grad_fn.next_functions])
         sum(result.sin().sum() for result in results if result.requires_grad).backward()  # type: ignore[union-attr]
         about = [(r.requires_grad, r._is_view(), r.stride(), any(r is t for t in tensors)) for r in results]
         numbers = results, [t.grad for t in tensors], list(map(torch.clone, norm.buffers()))
@@ -476,6 +540,7 @@ def test_where_the_layers_stay(program: Callable[..., Any], installed: None) -> 
         (ours, numbers), (plain, expected) = side(compiled, seed), side(program, seed)
         assert ours == plain
         torch.testing.assert_close(numbers, expected, rtol=tolerance, atol=tolerance)
+    assert all(inputs == nodes[0] for inputs in nodes)
     [call] = straight_calls(compiled)
     assert call.is_settled and bool(call.reason) == bool(PROGRAMS[program]) and PROGRAMS[program] in call.reason
     if not call.reason:
@@ -541,6 +606,7 @@ class Layers:
         self.layered += 1
         if self.what == "outside":
             self.forward_graph([x, y])
+        y = y.detach() if self.what == "detached" else y
         result, mask = self.function.apply(x.view_as(x) if self.what == "another input" else x, y)
         return (result * 1 if self.what == "another node" else result), mask
 
@@ -552,7 +618,7 @@ class Layers:
             left = inputs[0] * inputs[1], inputs[0] > inputs[1], *inputs, 2
         result, mask, x, y, number = left
         if self.what == "behind":
-            y.mul_(1)
+            y.detach().mul_(1)
         ctx.save_for_backward(x, y, *[result] * (self.what == "one more saved"))
         ctx.symints, ctx.opaque_objects, ctx._tensors_no_vc_check = [number], [], []
         if self.what == "unknown":
@@ -594,6 +660,7 @@ class Known:
 #: what the layers do -> what is said of it: of the forward, of the backward
 DONE: dict[str, tuple[str, str]] = {
     "": ("", ""),
+    "detached": ("", ""),
     "another input": ("other inputs", ""),
     "one more input": ("other inputs", ""),
     "twice": ("not called once", ""),
@@ -619,10 +686,12 @@ def test_a_layer_that_does_something_stays(what: str) -> None:
     call = StraightTraining(Known(), layers)  # type: ignore[arg-type]
     for n in range(1, 7):
         before = layers.layered
-        x, y = torch.full((2, 2), n + 1.0, requires_grad=True), torch.full((2, 2), 3.0)
+        x, y = torch.full((2, 2), n + 1.0, requires_grad=True), torch.full((2, 2), 3.0, requires_grad=True)
         result, mask = call(x, y)
         assert torch.equal(result, x * y) and torch.equal(mask, x > y) and not mask.requires_grad
         gradients = torch.arange(4.0).view(2, 2)
+        if what != "another node":
+            assert [node is None for node, _ in result.grad_fn.next_functions] == [False, what == "detached"]
         [gradient] = torch.autograd.grad(result, x, gradients)
         assert torch.equal(gradient, gradients * 3)
     forward, backward = DONE[what]
