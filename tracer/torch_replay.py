@@ -5,6 +5,7 @@ AOTAutograd and Inductor make for the two sides of a training step.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ from torch._guards import TracingContext
 from .torch_private import HIGHER_ORDER
 
 __all__ = [
-    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "boxed_call", "clear_cublas_workspaces", "foreach_copy",
-    "inductor_around", "is_boxed", "is_higher_order", "saved_from", "storage_uses", "without_cudagraphs",
+    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call", "clear_cublas_workspaces",
+    "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "saved_from", "storage_uses", "without_cudagraphs",
     "written_arguments",
 ]  # fmt: skip
 
@@ -71,9 +72,18 @@ def _config_of(compiler: Callable[..., Any]) -> dict[str, Any]:
     return getattr(getattr(compiler, "__wrapped__", compiler), "config", {})
 
 
+def asks_for_cudagraphs(compiler: Callable[..., Any]) -> bool:
+    """Would Inductor record its callables itself: by its mode and options, else by its setting for all compiles?"""
+    asked = _config_of(compiler).get("triton.cudagraphs")
+    if asked is None:
+        config = sys.modules.get("torch._inductor.config")  # else only the environment can have set it
+        asked = os.environ.get("TORCHINDUCTOR_CUDAGRAPHS") == "1" if config is None else config.triton.cudagraphs
+    return bool(asked)
+
+
 def without_cudagraphs(compiler: Callable[..., Any]) -> None:
-    """What a mode asks for beside that stays: recordings are made elsewhere."""
-    _config_of(compiler).pop("triton.cudagraphs", None)
+    """Recordings are made elsewhere. What a mode asks for beside them stays."""
+    _config_of(compiler)["triton.cudagraphs"] = False
 
 
 def aot_around(around: AroundCompiled) -> Callable[..., Any]:
