@@ -17,9 +17,9 @@ from torch._guards import TracingContext
 from .torch_private import HIGHER_ORDER
 
 __all__ = [
-    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call", "clear_cublas_workspaces",
-    "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "saved_from", "storage_uses", "without_cudagraphs",
-    "written_arguments",
+    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call",
+    "clear_cublas_workspaces", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "saved_from",
+    "storage_uses", "without_cudagraphs", "written_arguments",
 ]  # fmt: skip
 
 #: copies many tensors into as many others, in one call where the device has a kernel for it
