@@ -21,7 +21,7 @@ from tests.tracer import replaying
 from tests.tracer.graph_programs import PROGRAMS, Program
 from tests.tracer.replaying import Tensor, counted, notes, replayed, same
 from tests.tracer.test_backends import compare
-from tracer.backends import StraightCall, lookup, toolchain
+from tracer.backends import StraightCall, free_recordings, lookup, toolchain
 from tracer.backends.replay.recorder import CpuRecorder
 from tracer.backends.replay.recording import Plan
 
@@ -230,6 +230,51 @@ def test_aliases_stay_aliases(no_grad: None) -> None:
         assert (x[1:] == n).all()
         kept.append(results[3])
     assert counted("replays") >= 3
+
+
+def test_conjugates_are_refused(no_grad: None) -> None:
+    """The bit that says so is not in the memory that is given out."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x * 2
+        return y, y.conj(), y.conj().imag
+
+    fn = replayed(program)
+    for _ in range(5):
+        x = torch.randn(3, dtype=torch.complex64)
+        same(fn(x), program(x))
+    assert "a result is a tensor of a special kind" in notes(fn)
+
+
+def test_results_without_memory_are_tensors_of_their_own(no_grad: None) -> None:
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return x, x.view(-1), x * 2, y + 1
+
+    fn = replayed(program)
+    held = []
+    for _ in range(6):
+        x = torch.ones(0, 3)
+        given, view, made, _ = fn(x, torch.ones(2))
+        assert given is x and view.untyped_storage()._cdata == x.untyped_storage()._cdata
+        held.append(made)
+    assert len({id(made) for made in held}) == 6
+    assert counted("replays") >= 3
+
+
+@pytest.mark.parametrize("give_up", [
+    lambda result: result.untyped_storage().resize_(0), lambda result: result.resize_(4096),
+], ids=["storage", "tensor"])  # fmt: skip
+def test_a_caller_gives_up_the_memory_of_a_result(give_up: Any) -> None:
+    """Resizing a result lets go of the memory that the recording writes."""
+    fn = replaying.site(lambda x: (x * 2,))
+    for n in range(12):
+        x = torch.full((3,), float(n))
+        [result] = fn(x)
+        same(result, x * 2)
+        if n % 3 == 2:
+            give_up(result)
+        del result
+    assert counted("replays") >= 2
 
 
 def test_constants_of_the_graph_are_given_as_they_are() -> None:
@@ -586,6 +631,25 @@ def test_another_call_under_way_runs_the_inner_callable() -> None:
     thread.join()
     same(results[0], torch.full((3,), 10.0))
     assert fn.refused == {"another call was under way": 1}
+
+
+def test_recordings_are_freed_within_a_call() -> None:
+    """By what the collector frees, say: the call goes on, and later ones are recorded anew."""
+    now = False
+
+    def program(x: Tensor) -> tuple[Tensor]:
+        if now:
+            free_recordings()
+        return (x * 2,)
+
+    fn = replaying.site(program)
+    for n in range(12):
+        now = n % 6 == 5
+        same(fn(torch.full((3,), float(n)))[0], torch.full((3,), 2.0 * n))
+    now = False
+    for _ in range(3):
+        same(fn(torch.ones(3))[0], torch.full((3,), 2.0))
+    assert counted("replays") > 0 and counted("not_replayed") == {}
 
 
 # the default ----------------------------------------------------------------------------------------------------------
