@@ -18,8 +18,8 @@ from .torch_private import HIGHER_ORDER
 
 __all__ = [
     "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call",
-    "clear_cublas_workspaces", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "saved_from",
-    "storage_uses", "without_cudagraphs", "written_arguments",
+    "clear_cublas_workspaces", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "nothing_is_donated",
+    "saved_from", "storage_uses", "without_cudagraphs", "written_arguments",
 ]  # fmt: skip
 
 #: copies many tensors into as many others, in one call where the device has a kernel for it
@@ -121,6 +121,16 @@ def saved_from() -> int | None:
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return None if metadata is None else metadata.num_forward
+
+
+def nothing_is_donated() -> None:
+    """While AOTAutograd compiles a forward graph: its backward may run again (`retain_graph`), so it writes to nothing
+    that is saved for it. Torch refuses such a backward unless its list of donated buffers is there and empty.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is not None and hasattr(metadata, "bw_donated_idxs"):
+        metadata.bw_donated_idxs = []
 
 
 def written_arguments(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
