@@ -18,8 +18,8 @@ from .torch_private import HIGHER_ORDER
 
 __all__ = [
     "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call",
-    "clear_cublas_workspaces", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order", "nothing_is_donated",
-    "saved_from", "storage_uses", "without_cudagraphs", "written_arguments",
+    "clear_cublas_workspaces", "end_allocation", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order",
+    "nothing_is_donated", "saved_from", "storage_uses", "without_cudagraphs", "written_arguments",
 ]  # fmt: skip
 
 #: copies many tensors into as many others, in one call where the device has a kernel for it
@@ -40,6 +40,18 @@ def clear_cublas_workspaces() -> None:
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
         clear()
+
+
+def end_allocation(device: torch.device, pool: Any) -> None:
+    """Behind a capture that failed: the allocator gives nothing of the pool to it any more, if it still would."""
+    end, release = (getattr(torch._C, name, None) for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"))
+    if end is None or release is None:
+        return
+    try:
+        end(device.index, pool)
+    except RuntimeError:  # it has been told already, and who holds the pool lets go of it
+        return
+    release(device.index, pool)
 
 
 #: (is it a backward graph, graph, example inputs, the compiled callable of one list) -> such a callable
