@@ -247,8 +247,8 @@ def warm(options: argparse.Namespace) -> Table:
     heads = ["first call", "torchgraft", "torch.compile", "ratio", "with imports", "torch.compile", "ratio"]
     found = Table("the first call of a second process, caches warm (Inductor is imported beforehand)", heads)
     with tempfile.TemporaryDirectory() as folder:
+        folders = {side: os.path.join(folder, side) for side in ("ours", "theirs")}
         for program in ("10 Linear layers", "GPT training step"):
-            folders = {side: os.path.join(folder, f"{side}-{program.split()[0]}") for side in ("ours", "theirs")}
             with ThreadPoolExecutor() as both:  # not timed: it fills the caches, which takes a minute or two
                 list(both.map(partial(fill, program, options), folders.items()))
             told: dict[str, list[dict[str, float]]] = {side: [] for side in folders}
