@@ -146,3 +146,13 @@ def test_gpu_benchmark_without_a_gpu() -> None:
     assert told.count(": right") == 2 and "correctness only" in told and "replays" in told, told
     if not torch.cuda.is_available():
         assert run(str(ROOT / "examples" / "benchmarks" / "gpu.py")).startswith("No GPU here: nothing was run")
+
+
+def test_gpu_benchmark_loses_no_table() -> None:
+    """Neither for a side that fails nor for lack of time."""
+    command = [str(ROOT / "examples" / "benchmarks" / "gpu.py"), "--recorder", "cpu", "--only", "dispatch"]
+    told = run(*command, "--inner", "nothing", fails=True)
+    assert "torchgraft failed: ValueError: no backend is named 'nothing'" in told
+    assert told.splitlines()[-1].split()[0] == "dispatch" and " failed " in told.splitlines()[-1]
+    told = run(*command, "--seconds", "0.5")
+    assert "dispatch: left out, " in told and told.splitlines()[-1].split() == ["dispatch", "-", "-", "-", "-"]

@@ -135,6 +135,16 @@ def detach(objects: Sequence[Any], descriptor: Any) -> None:
     program can ask for changes. C code all through, so that no other thread can give an object another dict meanwhile.
     """
     collections.deque(map(descriptor.__set__, objects, map(descriptor.__get__, objects)), 0)
+    _unshare([d for d in map(descriptor.__get__, objects) if type(d) is dict and d and id(d) not in _watching])
+
+
+def _unshare(dicts: Sequence[dict[Any, Any]]) -> None:
+    """A dict that is no longer its object's shares its keys with those of other objects, and the interpreter's quick
+    ways to an attribute do not work on it: plain code of the model would be slower. Taking the last item out ends that.
+
+    It is put in again before any other code can run: this is C code all through, too.
+    """
+    collections.deque(map(dict.update, dicts, zip(map(dict.popitem, dicts), strict=False)), 0)
 
 
 # is everything told? --------------------------------------------------------------------------------------------------

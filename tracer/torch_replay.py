@@ -5,6 +5,7 @@ AOTAutograd and Inductor make for the two sides of a training step.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,9 +17,9 @@ from torch._guards import TracingContext
 from .torch_private import HIGHER_ORDER
 
 __all__ = [
-    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "boxed_call", "clear_cublas_workspaces", "foreach_copy",
-    "inductor_around", "is_boxed", "is_higher_order", "saved_from", "storage_uses", "without_cudagraphs",
-    "written_arguments",
+    "COUNTS_STORAGE_USES", "AroundCompiled", "aot_around", "asks_for_cudagraphs", "boxed_call",
+    "clear_cublas_workspaces", "end_allocation", "foreach_copy", "inductor_around", "is_boxed", "is_higher_order",
+    "nothing_is_donated", "saved_from", "storage_uses", "without_cudagraphs", "written_arguments",
 ]  # fmt: skip
 
 #: copies many tensors into as many others, in one call where the device has a kernel for it
@@ -39,6 +40,18 @@ def clear_cublas_workspaces() -> None:
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
         clear()
+
+
+def end_allocation(device: torch.device, pool: Any) -> None:
+    """Behind a capture that failed: the allocator gives nothing of the pool to it any more, if it still would."""
+    end, release = (getattr(torch._C, name, None) for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"))
+    if end is None or release is None:
+        return
+    try:
+        end(device.index, pool)
+    except RuntimeError:  # it has been told already, and who holds the pool lets go of it
+        return
+    release(device.index, pool)
 
 
 #: (is it a backward graph, graph, example inputs, the compiled callable of one list) -> such a callable
@@ -71,9 +84,18 @@ def _config_of(compiler: Callable[..., Any]) -> dict[str, Any]:
     return getattr(getattr(compiler, "__wrapped__", compiler), "config", {})
 
 
+def asks_for_cudagraphs(compiler: Callable[..., Any]) -> bool:
+    """Would Inductor record its callables itself: by its mode and options, else by its setting for all compiles?"""
+    asked = _config_of(compiler).get("triton.cudagraphs")
+    if asked is None:
+        config = sys.modules.get("torch._inductor.config")  # else only the environment can have set it
+        asked = os.environ.get("TORCHINDUCTOR_CUDAGRAPHS") == "1" if config is None else config.triton.cudagraphs
+    return bool(asked)
+
+
 def without_cudagraphs(compiler: Callable[..., Any]) -> None:
-    """What a mode asks for beside that stays: recordings are made elsewhere."""
-    _config_of(compiler).pop("triton.cudagraphs", None)
+    """Recordings are made elsewhere. What a mode asks for beside them stays."""
+    _config_of(compiler)["triton.cudagraphs"] = False
 
 
 def aot_around(around: AroundCompiled) -> Callable[..., Any]:
@@ -111,6 +133,16 @@ def saved_from() -> int | None:
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return None if metadata is None else metadata.num_forward
+
+
+def nothing_is_donated() -> None:
+    """While AOTAutograd compiles a forward graph: its backward may run again (`retain_graph`), so it writes to nothing
+    that is saved for it. Torch refuses such a backward unless its list of donated buffers is there and empty.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is not None and hasattr(metadata, "bw_donated_idxs"):
+        metadata.bw_donated_idxs = []
 
 
 def written_arguments(node: torch.fx.Node) -> Iterator[torch.fx.Node]:

@@ -21,7 +21,7 @@ from tests.tracer import replaying
 from tests.tracer.graph_programs import PROGRAMS, Program
 from tests.tracer.replaying import Tensor, counted, notes, replayed, same
 from tests.tracer.test_backends import compare
-from tracer.backends import lookup, toolchain
+from tracer.backends import StraightCall, free_recordings, lookup, toolchain
 from tracer.backends.replay.recorder import CpuRecorder
 from tracer.backends.replay.recording import Plan
 
@@ -230,6 +230,51 @@ def test_aliases_stay_aliases(no_grad: None) -> None:
         assert (x[1:] == n).all()
         kept.append(results[3])
     assert counted("replays") >= 3
+
+
+def test_conjugates_are_refused(no_grad: None) -> None:
+    """The bit that says so is not in the memory that is given out."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x * 2
+        return y, y.conj(), y.conj().imag
+
+    fn = replayed(program)
+    for _ in range(5):
+        x = torch.randn(3, dtype=torch.complex64)
+        same(fn(x), program(x))
+    assert "a result is a tensor of a special kind" in notes(fn)
+
+
+def test_results_without_memory_are_tensors_of_their_own(no_grad: None) -> None:
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return x, x.view(-1), x * 2, y + 1
+
+    fn = replayed(program)
+    held = []
+    for _ in range(6):
+        x = torch.ones(0, 3)
+        given, view, made, _ = fn(x, torch.ones(2))
+        assert given is x and view.untyped_storage()._cdata == x.untyped_storage()._cdata
+        held.append(made)
+    assert len({id(made) for made in held}) == 6
+    assert counted("replays") >= 3
+
+
+@pytest.mark.parametrize("give_up", [
+    lambda result: result.untyped_storage().resize_(0), lambda result: result.resize_(4096),
+], ids=["storage", "tensor"])  # fmt: skip
+def test_a_caller_gives_up_the_memory_of_a_result(give_up: Any) -> None:
+    """Resizing a result lets go of the memory that the recording writes."""
+    fn = replaying.site(lambda x: (x * 2,))
+    for n in range(12):
+        x = torch.full((3,), float(n))
+        [result] = fn(x)
+        same(result, x * 2)
+        if n % 3 == 2:
+            give_up(result)
+        del result
+    assert counted("replays") >= 2
 
 
 def test_constants_of_the_graph_are_given_as_they_are() -> None:
@@ -588,6 +633,25 @@ def test_another_call_under_way_runs_the_inner_callable() -> None:
     assert fn.refused == {"another call was under way": 1}
 
 
+def test_recordings_are_freed_within_a_call() -> None:
+    """By what the collector frees, say: the call goes on, and later ones are recorded anew."""
+    now = False
+
+    def program(x: Tensor) -> tuple[Tensor]:
+        if now:
+            free_recordings()
+        return (x * 2,)
+
+    fn = replaying.site(program)
+    for n in range(12):
+        now = n % 6 == 5
+        same(fn(torch.full((3,), float(n)))[0], torch.full((3,), 2.0 * n))
+    now = False
+    for _ in range(3):
+        same(fn(torch.ones(3))[0], torch.full((3,), 2.0))
+    assert counted("replays") > 0 and counted("not_replayed") == {}
+
+
 # the default ----------------------------------------------------------------------------------------------------------
 def test_default_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -598,10 +662,68 @@ def test_default_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lookup(None, options={"replay_sizes": [2]}).name == "auto"
 
 
-def test_a_mode_that_asks_for_cuda_graphs_leaves_them_to_replay() -> None:
+needs_compiler = pytest.mark.skipif(toolchain.missing_for_inductor() is not None, reason="nothing to compile with")
+CUDA_GRAPHS: list[dict[str, Any]] = [
+    {"mode": "reduce-overhead"}, {"mode": "max-autotune"}, {"options": {"triton.cudagraphs": True}},
+]  # fmt: skip
+NO_CUDA_GRAPHS: list[dict[str, Any]] = [
+    {}, {"mode": "default"}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"triton.cudagraphs": False}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", CUDA_GRAPHS, ids=str)
+def test_a_mode_that_asks_for_cuda_graphs_leaves_them_to_replay(asked: dict[str, Any]) -> None:
     """Inductor's own would be recorded within a recording."""
-    inner = lookup("auto", mode="reduce-overhead", options=None).inner
-    assert inner is not None
-    if inner.name == "inductor":
-        assert "triton.cudagraphs" not in inner.compiler.__wrapped__.config  # type: ignore[attr-defined]
-    assert lookup("inductor", mode="reduce-overhead").compiler.__wrapped__.config["triton.cudagraphs"]  # type: ignore[attr-defined]
+    for name in ("inductor", *(["auto", "cudagraph"] if toolchain.missing_for_inductor() is None else [])):
+        found = lookup(name, **asked)
+        assert found.name == name and found.replay is not None and found.inner is not None
+        assert found.replay.recorder == "cuda" and found.inner.replay is None
+        config = found.inner.compiler.__wrapped__.config  # type: ignore[attr-defined]
+        assert config["triton.cudagraphs"] is False
+        assert ("max_autotune" in config) == (asked.get("mode") == "max-autotune")
+
+
+def test_cuda_graphs_are_asked_for_by_name_or_for_all_compiles() -> None:
+    for asked in NO_CUDA_GRAPHS:
+        assert lookup("inductor", **asked).replay is None
+    with torch._inductor.config.patch({"triton.cudagraphs": True}):
+        assert lookup("inductor").replay is not None
+        assert lookup("inductor", options={"triton.cudagraphs": False}).replay is None
+        found = lookup("cudagraph", options={"inner": "inductor"}).inner
+        assert found is not None and found.compiler.__wrapped__.config["triton.cudagraphs"] is False  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="Unexpected optimization option static_outputs"):
+        lookup("inductor", options={"static_outputs": True})
+
+
+@needs_compiler
+def test_reduce_overhead_replays_and_says_so(no_grad: None) -> None:
+    """Here with the recorder of tests; results that are held stay what they are, unlike Inductor's own."""
+
+    def program(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).relu()
+
+    own = {"recorder": "cpu", "replay_trial": 0, "replay_warm_up": 1}
+    fn = tracer.compile(program, backend="inductor", options={"triton.cudagraphs": True, **own}, inplace=False)
+    w = torch.randn(8, 8)
+    inputs = [torch.randn(4, 8) for _ in range(6)]
+    held = [fn(x, w) for x in inputs]
+    torch.testing.assert_close(held, [program(x, w) for x in inputs])
+    assert counted("replays") >= 3
+    assert "replay: region: " in str(tracer.explain(fn)(inputs[0], w))
+
+
+@needs_compiler
+@pytest.mark.parametrize("asked", CUDA_GRAPHS[::2], ids=str)
+@pytest.mark.parametrize("grad", [False, True])
+def test_reduce_overhead_on_the_cpu_is_inductor(asked: dict[str, Any], grad: bool) -> None:
+    def program(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).relu()
+
+    fn = tracer.compile(program, backend="inductor", inplace=False, **asked)
+    x, w = torch.randn(4, 8), torch.randn(8, 8, requires_grad=grad)
+    for _ in range(3):
+        torch.testing.assert_close(fn(x, w), program(x, w))
+    [region] = tracer.api.runtime.state_of(fn).regions
+    assert grad or isinstance(region.compiled.call, StraightCall)
+    assert counted("not_replayed") == {}
+    assert "replay: not replayed, none of its tensors is on cuda" in str(tracer.explain(fn)(x, w))

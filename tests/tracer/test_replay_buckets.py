@@ -13,6 +13,7 @@ from torch import nn
 import tracer
 from tests.tracer import replaying
 from tests.tracer.replaying import Tensor, notes
+from tracer.backends import toolchain
 
 W = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -73,6 +74,9 @@ MEET: dict[str, Callable[[Tensor], Any]] = {
     "random": lambda x: x + torch.rand_like(x),
     "a view of an input": lambda x: (x[:, 1:], x * 2),
     "writing": lambda x: x.mul_(2) + 1,
+    "an argument by its name": lambda x: F.layer_norm(x, normalized_shape=(6,)),
+    "all arguments by their names": lambda x: torch.cat(tensors=[x, x], dim=1),
+    "division of whole numbers": lambda x: x.int().div(x.sign().int() * 2 + 1, rounding_mode="trunc"),
     "no rule": lambda x: torch.linalg.vector_norm(x, dim=2),
 }
 
@@ -107,6 +111,75 @@ def test_rows_that_meet_are_not(name: str) -> None:
     agree(fn, program)
     assert "filled up" not in notes(fn)
     assert "no padding, " in notes(fn), notes(fn)
+
+
+def base(rows: int, columns: int) -> Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(rows))
+
+
+LAYOUTS: dict[str, tuple[Callable[[int], Tensor], bool]] = {
+    "every second column": (lambda rows: base(rows, 12)[:, ::2], True),
+    "every second row": (lambda rows: base(2 * rows, 6)[::2], True),
+    "an offset": (lambda rows: base(rows + 2, 6)[2:], True),
+    "one column six times": (lambda rows: base(rows, 1).expand(rows, 6), True),
+    "transposed": (lambda rows: base(6, rows).t(), False),
+    "one row many times": (lambda rows: base(1, 6).expand(rows, 6), False),
+}
+
+
+@pytest.mark.parametrize(("inner", "name"), [*(("eager", name) for name in LAYOUTS), ("inductor", "every second row")])
+def test_layouts_of_inputs(inner: str, name: str) -> None:
+    """Kernels are compiled for an input's strides: so is the one that is filled up."""
+    if inner == "inductor" and toolchain.missing_for_inductor() is not None:
+        pytest.skip("nothing to compile with")
+    (make, filled_up), calls = LAYOUTS[name], (5, 3, 7, 6, 4, 6)
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        return (x * 2 + 1).relu(), (x * 3).sum(-1)
+
+    fn = bucketed(program, inner=inner)
+    for x in map(make, calls):
+        found, expected = fn(x), program(x)
+        torch.testing.assert_close(found, expected)
+        assert [one.stride() for one in found] == [one.stride() for one in expected]
+    assert ("filled up to 4, 8" in notes(fn)) == filled_up, notes(fn)
+
+
+def test_rows_that_overlap() -> None:
+    fn = bucketed(lambda x: x * 2 + 1)
+    for rows in (5, 3, 7, 6):
+        x = base(1, rows + 6)[0].unfold(0, 6, 1)[:rows]
+        torch.testing.assert_close(fn(x), x * 2 + 1)
+    assert "an input overlaps itself" in notes(fn)
+
+
+def test_results_are_no_views_of_a_filled_up_batch() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        return y, y[:, 1:]
+
+    fn = bucketed(program)
+    for rows in (5, 3, 7, 3, 6, 7):
+        x = torch.randn(rows, 6)
+        first, second = fn(x)
+        assert not first._is_view() and second._is_view()
+        first.detach_().mul_(2)  # refused of a view
+        torch.testing.assert_close((first, second), ((x + 1) * 2, (x[:, 1:] + 1) * 2))
+        assert first._version == second._version
+    assert "filled up to 4, 8" in notes(fn)
+
+
+def test_a_number_that_is_no_size() -> None:
+    """It may have the batch's symbol, and is not filled up."""
+
+    def program(x: Tensor, count: int) -> Tensor:
+        return x[:count] * 2
+
+    fn = tracer.compile(program, backend="cudagraph", options=replaying.options(replay_sizes=[8]), dynamic=True,
+                        inplace=False)  # fmt: skip
+    x = torch.randn(20, 3)
+    for count in (3, 4, 5, 6, 7, 3, 4):
+        torch.testing.assert_close(fn(x, count), x[:count] * 2)
 
 
 def test_padding_has_no_say_in_a_model() -> None:

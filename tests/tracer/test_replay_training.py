@@ -155,6 +155,26 @@ def test_retain_graph() -> None:
     assert min(both.replays) >= 3
 
 
+@pytest.mark.parametrize("inner", ["aot_eager", pytest.param("inductor", marks=needs_compiler)])
+def test_a_backward_that_is_kept_behind_ones_that_were_not(inner: str) -> None:
+    """Torch compiles a backward for its first run: it must not count on what is saved being its own."""
+
+    class Saves(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).exp().sin().exp().tanh()
+
+    both = Both(inner, Saves(6, 6))
+    for step in range(6):
+        for model in both.models:
+            model.zero_grad()
+            loss = model(both.batch(step)).sum()
+            loss.backward(retain_graph=step == 3)
+            if step == 3:
+                loss.backward()
+        both.agree()
+    assert min(both.replays) >= 3
+
+
 def test_evaluation_between_forward_and_backward() -> None:
     """A region without gradients that was recorded first runs while activations are alive."""
     both = Both()

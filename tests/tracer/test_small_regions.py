@@ -430,3 +430,16 @@ def test_one_backward_for_several_calls(
         if number % calls == 0:
             machine.now, owed = machine.now + owed, 0.0
     assert trial.region_is_faster() is faster
+
+
+def test_where_median_and_quartile_disagree_more_is_asked_for() -> None:
+    """The machine was busy for a while: whom that hit is seen in twice as many calls."""
+    trial = Trial(until_next=False, done=lambda trial: True)
+    trial.plain += [1.0] * MANY
+    trial.ours += [1.0] * (MANY // 3) + [1.2] * (MANY - MANY // 3)
+    assert trial.region_is_faster() is None
+    trial.plain += [1.0] * MANY
+    trial.ours += [1.0] * (MANY // 3) + [1.2] * (MANY - MANY // 3)
+    assert trial.region_is_faster() is False
+    trial.ours[:] = [1.0] * (MANY + 2) + [1.2] * (MANY - 2)
+    assert trial.region_is_faster() is True

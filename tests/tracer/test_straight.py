@@ -16,10 +16,11 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.testing._internal.two_tensor import TwoTensor
 
 import tracer
 from tests.tracer.recording import record
-from tracer import torch_inductor
+from tracer import torch_inductor, torch_private
 from tracer.api import runtime
 from tracer.backends import StraightCall, straight, toolchain
 from tracer.backends.loosened import loosened
@@ -356,6 +357,53 @@ def test_a_layer_that_does_something_stays(layer: Layer) -> None:
     assert call.reason.find(LAYERS[layer]) >= 0 and bool(call.reason) == bool(LAYERS[layer])
     assert graph.current_callable == graph.run
     assert len(entered) == (5 if LAYERS[layer] else 1)
+
+
+def two(rows: int) -> Any:
+    return TwoTensor(torch.randn(rows, 4), torch.randn(rows, 4))
+
+
+def twice_and(x: Any, y: Any) -> tuple[Any]:
+    return ((x * 2 + y).sin(),)
+
+
+def both_agree(found: Any, *inputs: Any) -> None:
+    """As a TwoTensor computes it: each of its two tensors for itself."""
+    assert type(found) is TwoTensor
+    for half in ("a", "b"):
+        [expected] = twice_and(*(getattr(given, half, given) for given in inputs))
+        torch.testing.assert_close(getattr(found, half), expected)
+
+
+@needs_compiler
+@pytest.mark.parametrize("first", [two, lambda rows: torch.randn(rows, 4)], ids=["both", "one"])
+def test_a_subclass_keeps_the_layers(first: Callable[[int], Any], inductor: None) -> None:
+    """Torch's own: what is compiled takes the tensors in it, and its results are put together behind."""
+    with torch.no_grad():
+        module = torch.fx.symbolic_trace(lambda x, y: twice_and(x, y))
+        layered = torch_private.inductor_backend(None, None, None)(module, [first(3), two(3)])
+        graph = torch_inductor.compiled_below(layered)
+        assert graph is not None
+        call = StraightCall(Known(), layered, graph)  # type: ignore[arg-type]
+        for _ in range(4):
+            inputs = first(3), two(3)
+            both_agree(call(*inputs)[0], *inputs)
+    assert call.is_settled and "other inputs reach the compiled graph" in call.reason
+
+
+@needs_compiler
+def test_a_subclass_behind_plain_tensors(inductor: None) -> None:
+    """What was compiled for plain tensors, and goes the straight way by now, is not called with it."""
+    compiled = tracer.compile(twice_and, inplace=False)
+    with torch.no_grad():
+        for turn in range(8):
+            if turn in (4, 6):
+                inputs = two(3), two(3)
+                both_agree(compiled(*inputs)[0], *inputs)
+            else:
+                x, y = torch.randn(3, 4), torch.randn(3, 4)
+                torch.testing.assert_close(compiled(x, y), twice_and(x, y))
+    assert [call.is_settled and not call.reason for call in calls_of(compiled)] == [True]
 
 
 @pytest.mark.parametrize("counted", [False, True])

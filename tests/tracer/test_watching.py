@@ -697,6 +697,17 @@ def test_other_arguments_and_state() -> None:
         assert result(model, x) == result(plain, x)
 
 
+def test_attributes_are_as_quick_as_before() -> None:
+    """Dicts that share their keys are none that the interpreter reads quickly once they are no longer the object's."""
+    model = make()
+    before = [(module.__dict__, list(module.__dict__.items())) for module in model.modules()]
+    assert watched(warm(model))
+    for module, (values, items) in zip(model.modules(), before, strict=True):
+        assert module.__dict__ is values
+        assert [item for item in values.items() if item[0] != "_compiled_call_impl"] == items
+        assert sys.getsizeof(values) >= sys.getsizeof(dict(items))
+
+
 def test_two_models_of_one_class() -> None:
     plain, one, two = make(), warm(make()), warm(make())
     two.scale = 5.0

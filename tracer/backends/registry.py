@@ -49,6 +49,16 @@ def _eager(mode: str | None, options: dict[str, Any] | None, dynamic: bool | Non
 
 
 def _inductor(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    """Where CUDA graphs are asked for ("reduce-overhead", "max-autotune", an option) they are ours, not Inductor's."""
+    replay, rest = split(options, everywhere=False, told=True)
+    if not torch_replay.asks_for_cudagraphs(torch_private.inductor_backend(mode, rest, dynamic)):
+        return _inductor_alone(mode, options, dynamic)
+    inner = _inductor_alone(mode, rest, dynamic)
+    torch_replay.without_cudagraphs(inner.compiler)
+    return replace(inner, replay=replay, inner=inner)
+
+
+def _inductor_alone(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
     compiler = torch_inductor.with_known_installation(torch_private.inductor_backend(mode, options, dynamic))
     return Backend("inductor", compiler, merges=True, tried=True)
 
@@ -60,11 +70,15 @@ def _replayed(
     given = dict(options or {})
     chosen = given.pop("inner", None)
     replay, rest = split(given, everywhere=everywhere)
-    inner = lookup(_default_name() if chosen is None else chosen, mode=mode, options=rest, dynamic=dynamic)
+    if chosen is None:
+        chosen = _default_name()
+    if chosen == "inductor":
+        inner = _inductor_alone(mode, rest, dynamic)
+        torch_replay.without_cudagraphs(inner.compiler)
+    else:
+        inner = lookup(chosen, mode=mode, options=rest, dynamic=dynamic)
     if inner.replay is not None:
         raise ValueError(f"{inner.name} is replayed itself: it cannot be the inner backend of {name}")
-    if inner.name == "inductor":
-        torch_replay.without_cudagraphs(inner.compiler)
     return replace(inner, name=name, replay=replay, inner=inner)
 
 

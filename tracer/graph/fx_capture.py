@@ -110,6 +110,7 @@ class FxCapture:
     from call to call, as far as anybody can tell. No guard says so: whoever relies on it compares addresses.
     layouts: by the identity of a real tensor, sizes and strides of those inputs that have symbols among them.
     records_autograd: the autograd engine may record something; if not, what looks into that has nothing to see.
+    remarks: what there was to say of it when it was compiled, for `explain`.
     """
 
     module: torch.fx.GraphModule
@@ -125,6 +126,7 @@ class FxCapture:
     shape_env: ShapeEnv = field(repr=False)
     layouts: Mapping[int, Layout] = field(repr=False)
     _examples: Examples = field(repr=False)
+    remarks: list[str] = field(default_factory=list, repr=False)
 
     @property
     def graph(self) -> torch.fx.Graph:

@@ -111,8 +111,15 @@ def _region(region: Region, text: str) -> RegionReport:
         number=region.compiled.number,
         text=text,
         table=() if graph is None else tuple(map(_row, graph.graph.nodes)),
-        notes=tuple(notes()) if (notes := getattr(region.compiled.call, "notes", None)) is not None else (),
+        notes=_notes(region),
     )
+
+
+def _notes(region: Region) -> tuple[str, ...]:
+    """Of its replay: what was clear when it was compiled, and what happened since."""
+    remarks = () if region.capture.graph is None else region.capture.graph.remarks
+    notes = getattr(region.compiled.call, "notes", None)
+    return *remarks, *(() if notes is None else notes())
 
 
 def _row(node: torch.fx.Node) -> NodeRow:

@@ -136,7 +136,7 @@ class Trial:
             self._done = lambda trial: True
 
     def region_is_faster(self) -> bool | None:
-        """None: that cannot be said yet. In doubt it is."""
+        """None: that cannot be said yet. Where median and quartile disagree, twice as many are asked for."""
         count = min(len(self.ours), len(self.plain))
         few, many = (FEW_ROWS, MANY_ROWS) if self.until_next else (FEW, MANY)
         if count < few:
@@ -144,7 +144,9 @@ class Trial:
         ratios = [_ratio(self.ours, self.plain, of) for of in (statistics.median, _lower_quartile)]
         if count < many:
             return False if min(ratios) > CLEARLY_SLOWER else True if max(ratios) < CLEARLY_FASTER else None
-        return min(ratios) <= SLOWER
+        if count < 2 * many and min(ratios) <= SLOWER < max(ratios):
+            return None
+        return ratios[0] <= SLOWER
 
     def figures(self) -> str:
         """In words."""

@@ -14,6 +14,7 @@ import torch
 
 from ...graph.fx_capture import FxCapture, GraphNumber, GraphTensor
 from ...torch_symbols import SYMBOLIC, Symbol, expression, holds_at, symbols_in
+from .inputs import once, overlaps_itself
 from .rows import why_rows_meet
 from .site import Site
 
@@ -27,36 +28,58 @@ class Buckets:
         self._cut = tuple(bool(out.shape) and _depends(out.shape[0], symbol) for out in capture.outputs)
         self._lock = threading.Lock()
         self._buffers: dict[int, list[torch.Tensor]] = {}
+        self._order: Any = None
         self.sizes: tuple[int, ...] = ()
 
     def __call__(self, *given: Any) -> Sequence[Any]:
         rows = given[self._batched[0]].shape[0]
         size = next((size for size in self.sizes if size >= rows), None)
-        if size is None or size == rows:
+        if size is None or size == rows or self._site.off is not None:
             return self._site(*given)
         if not self._lock.acquire(blocking=False):
             return self._plain(*given)
         try:
-            results = self._site(*self._filled(given, rows, size))
+            filled = self._filled(given, rows, size)
+            results = self._site(*(given if filled is None else filled))
         finally:
             self._lock.release()
-        return tuple(
-            result.narrow(0, 0, rows) if cut else result for result, cut in zip(results, self._cut, strict=True)
-        )
+        return results if filled is None else self._shortened(results, rows)
 
-    def _filled(self, given: Sequence[Any], rows: int, size: int) -> list[Any]:
-        """The rows behind hold what was there before, or zeros: valid numbers, indices too."""
+    def _filled(self, given: Sequence[Any], rows: int, size: int) -> list[Any] | None:
+        """The rows behind hold what was there before, or zeros: valid numbers, indices too.
+
+        None where rows cannot be written one by one. Strides stay what they are: kernels were compiled for them.
+        """
         buffers = self._buffers.get(size)
         if buffers is None:
+            if any(overlaps_itself(given[at]) for at in self._batched):
+                return None
             with torch.inference_mode(False):
-                buffers = [given[at].new_zeros((size, *given[at].shape[1:])) for at in self._batched]
+                buffers = [_with_rows(given[at], size) for at in self._batched]
             self._buffers[size] = buffers
             self._site.padding_bytes += sum(buffer.untyped_storage().nbytes() for buffer in buffers)
+        self._order = self._site.recorder.order(self._order, buffers[0].device)
         filled = list(given)
         for at, buffer in zip(self._batched, buffers, strict=True):
-            buffer.narrow(0, 0, rows).copy_(given[at])
+            once(buffer).narrow(0, 0, rows).copy_(once(given[at]))
             filled[at] = buffer
         return filled
+
+    def _shortened(self, results: Sequence[Any], rows: int) -> tuple[Any, ...]:
+        """Tensors that are no views, as without padding; those that share memory are views of the first of them."""
+        bases: dict[int, torch.Tensor] = {}
+        found = []
+        for result, cut in zip(results, self._cut, strict=True):
+            if cut:
+                storage = result.untyped_storage()._cdata
+                base, size = bases.get(storage), (rows, *result.shape[1:])
+                if base is None or base.dtype != result.dtype:
+                    result = result.narrow(0, 0, rows).data
+                    bases.setdefault(storage, result)
+                else:
+                    result = base.as_strided(size, result.stride(), result.storage_offset())
+            found.append(result)
+        return tuple(found)
 
     def notes(self) -> list[str]:
         filled = f"region: batches are filled up to {', '.join(map(str, self.sizes))}"
@@ -68,8 +91,7 @@ def the_batch(capture: FxCapture) -> Symbol | str:
     symbols = set()
     for given in capture.inputs:
         if isinstance(given, GraphNumber):
-            symbols.update(symbols_in(expression(given.number)))
-            continue
+            return "a number changes"
         for size in (*given.fake.shape, *given.fake.stride()):
             if isinstance(size, SYMBOLIC):
                 symbols.update(symbols_in(expression(size)))
@@ -80,6 +102,9 @@ def the_batch(capture: FxCapture) -> Symbol | str:
     if any(out.shares_with or out.same_as_input is not None for out in capture.outputs):
         return "a result shares memory with an input"
     [symbol] = symbols
+    batched = [given for given in capture.inputs if isinstance(given, GraphTensor) and _is_batched(given, symbol)]
+    if any(given.fake.stride()[0] == 0 for given in batched):
+        return "the rows of an input are one"
     return why_rows_meet(capture.graph, symbol) or symbol
 
 
@@ -90,6 +115,14 @@ def usable(capture: FxCapture, symbol: Symbol, sizes: Sequence[int]) -> tuple[in
 
 def _depends(size: Any, symbol: Symbol) -> bool:
     return isinstance(size, SYMBOLIC) and symbol in symbols_in(expression(size))
+
+
+def _with_rows(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """Zeros laid out as this one, with so many rows."""
+    size = (rows, *tensor.shape[1:])
+    made = torch.empty_strided(size, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    made.untyped_storage().fill_(0)
+    return made
 
 
 def _is_batched(given: Any, symbol: Symbol) -> bool:

@@ -6,10 +6,12 @@ What it heeds, each learnt from torch's documentation or its issues:
   before it may be freed by whoever clears them (Inductor's own graphs do): they are cleared before and after, so that
   a recording owns the one it uses;
 - where a capture fails, `torch.cuda.graph` fails once more when it ends it and leaves its stream current: an outer
-  `torch.cuda.stream` puts the current stream back, and what the user is told is the first error. The generator still
-  believes in a capture then, and refuses to draw: a capture that succeeds sets it right;
+  `torch.cuda.stream` puts the current stream back, and what the user is told is the first error. The allocator still
+  allocates for that capture then, and is told that it is over; the generator still believes in it, and refuses to draw:
+  a capture that succeeds sets it right;
 - only this thread is forbidden to synchronise while it captures: other threads of the program go on;
-- Python's collector does not run within a capture, where it may free another graph.
+- Python's collector does not run within a capture, where it may free another graph;
+- what a replay on another stream reads must not be given to others before it has been read: the allocator is told.
 Generators: the default generator of the device is registered by the capture itself, and moves on at each replay as far
 as the run would have moved it. A generator of the user's is not among what a graph may hold.
 """
@@ -67,12 +69,13 @@ class CudaRecorder:
         device: torch.device,
     ) -> tuple[CudaHandle, Sequence[Any]]:
         current, side = torch.cuda.current_stream(device), self._side_stream(device)
-        failed: list[Exception] = []
+        failed: list[BaseException] = []
         side.wait_stream(current)
         try:
             with torch.cuda.device(device), _own_workspaces(), _no_collection():
                 return self._capture(lambda: run(merge(given)), pool, side, device, failed)
-        except Exception as error:
+        except BaseException as error:
+            torch_replay.end_allocation(device, pool)
             self._heal(side, device)
             raise (failed[0] if failed else error).with_traceback(None) from None
         finally:
@@ -80,14 +83,14 @@ class CudaRecorder:
 
     def _capture(
         self, run: Callable[[], Sequence[Any]], pool: Any, side: torch.cuda.Stream, device: torch.device,
-        failed: list[Exception],
+        failed: list[BaseException],
     ) -> tuple[CudaHandle, Sequence[Any]]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(side), torch.cuda.graph(graph, pool, side, capture_error_mode="thread_local"):
             before = torch.cuda.memory_reserved(device)
             try:
                 outputs = run()
-            except Exception as error:
+            except BaseException as error:
                 failed.append(error)
                 raise
             scratch = torch.cuda.memory_reserved(device) - before
@@ -113,6 +116,10 @@ class CudaRecorder:
         if before is not None and before != current:
             current.wait_stream(before)
         return current
+
+    def keep_for(self, tensors: Sequence[torch.Tensor], stream: torch.cuda.Stream) -> None:
+        for tensor in tensors:
+            tensor.record_stream(stream)
 
     def is_captured(self) -> bool:
         return torch.cuda.is_current_stream_capturing()

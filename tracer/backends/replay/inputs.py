@@ -33,7 +33,7 @@ class Inputs:
         self._thin = tuple(i for i in self.copied if repeats(given[i]))
         with torch.inference_mode(False):
             self._full = {i: buffer_like(given[i]) for i in self.copied}
-        self._buffers = [once(buffer) for buffer in self._full.values()]
+        self.buffers = [once(buffer) for buffer in self._full.values()]
         self._back = [self._full[i] for i in self.written_back]
 
     def merged(self, given: Sequence[Any]) -> list[Any]:
@@ -46,12 +46,12 @@ class Inputs:
         return [given[i].data_ptr() for i in self.static] == self.addresses
 
     def copy_in(self, given: Sequence[Any]) -> None:
-        if not self._buffers:
+        if not self.buffers:
             return
         sources = [given[i] for i in self.copied]
         if self._thin:
             sources = [once(source) for source in sources]
-        torch_replay.foreach_copy(self._buffers, sources)
+        torch_replay.foreach_copy(self.buffers, sources)
 
     def write_back(self, given: Sequence[Any]) -> None:
         """The caller's tensors hold what the graph wrote, and autograd knows that they were written."""
@@ -63,7 +63,7 @@ class Inputs:
 
     @property
     def bytes(self) -> int:
-        return sum(buffer.untyped_storage().nbytes() for buffer in self._buffers)
+        return sum(buffer.untyped_storage().nbytes() for buffer in self.buffers)
 
 
 def buffer_like(tensor: torch.Tensor) -> torch.Tensor:

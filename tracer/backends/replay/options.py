@@ -13,7 +13,8 @@ class ReplayOptions:
     """How the recordings of one region are made.
 
     recorder: "cuda", or "cpu": the recorder that runs the graph again into the same memory, for tests.
-    everywhere: say in `explain` too why regions on other devices have no replay. Of "auto" nobody asked.
+    everywhere: regions on other devices are counted among those without a replay. Of "auto" nobody asked.
+    told: `explain` says of such a region why, but it is called as if nobody had asked.
     static_outputs: results are static memory, overwritten by the region's next call. Nothing is cloned or checked.
     max_replay_shapes: for how many combinations of sizes (and values of numbers) a region may have recordings.
     replay_sizes: batch sizes for which there are recordings: a smaller batch is padded, where that can be proven right.
@@ -24,6 +25,7 @@ class ReplayOptions:
 
     recorder: str = "cuda"
     everywhere: bool = True
+    told: bool = False
     static_outputs: bool = False
     max_replay_shapes: int = 8
     replay_sizes: tuple[int, ...] = ()
@@ -49,11 +51,13 @@ _COUNTS = {"max_replay_shapes": 1, "replay_warm_up": 1, "replay_trial": 0, "repl
 OWN_KEYS = frozenset(["recorder", "static_outputs", "replay_sizes", *_COUNTS])
 
 
-def split(options: Mapping[str, Any] | None, *, everywhere: bool) -> tuple[ReplayOptions, dict[str, Any] | None]:
+def split(
+    options: Mapping[str, Any] | None, *, everywhere: bool, told: bool = False
+) -> tuple[ReplayOptions, dict[str, Any] | None]:
     """Replay's options, and what is left for the inner backend (None if nothing is)."""
     options = options or {}
     own = {key: value for key, value in options.items() if key in OWN_KEYS}
     if "replay_sizes" in own:
         own["replay_sizes"] = tuple(sorted(set(own["replay_sizes"])))
     rest = {key: value for key, value in options.items() if key not in OWN_KEYS}
-    return replace(ReplayOptions(everywhere=everywhere), **own), rest or None
+    return replace(ReplayOptions(everywhere=everywhere, told=told), **own), rest or None

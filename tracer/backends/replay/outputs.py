@@ -28,13 +28,14 @@ class Owned:
     """One piece of memory that a recording writes, and the results in it, by their place.
 
     saved: autograd keeps it for the backward. It is not cloned: while it lives another recording runs.
-    uses: how many refer to its storage while no caller does.
+    uses: how many refer to its storage while no caller does.  address: where it lies.
     """
 
     tensors: dict[int, torch.Tensor] = field(default_factory=dict)
     saved: bool = False
     uses: int = 0
     storage: torch.UntypedStorage | None = None
+    address: int = 0
 
     def is_held(self) -> bool:
         assert self.storage is not None
@@ -72,10 +73,14 @@ class Outputs:
             place = _place(result)
             if place is None or place in own:
                 self._others.append((at, _always(result, as_it_is=saved_from is None)))
+            elif result.is_conj() or result.is_neg():
+                raise NotRecordable("a result is a tensor of a special kind")
             elif place in places:
                 self._others.append((at, _of_input(result, inputs, places[place])))
             elif result.requires_grad:
                 raise NotRecordable("a result requires grad")
+            elif place < 0:  # without memory; each caller gets a tensor of his own
+                self._others.append((at, _always(result, as_it_is=False)))
             else:
                 owned.setdefault(place, Owned()).tensors[at] = result
         self.owned = list(owned.values())
@@ -92,6 +97,7 @@ class Outputs:
         for piece in self.owned:
             tensor = next(iter(piece.tensors.values()))
             piece.storage = tensor.untyped_storage()
+            piece.address = piece.storage.data_ptr()
             most = _uses_of_one() + len({id(tensor) for tensor in piece.tensors.values()}) - 1
             piece.uses = torch_replay.storage_uses(piece.storage)
             if piece.uses > most:
@@ -101,6 +107,10 @@ class Outputs:
     def held(self, *, by_others: bool) -> list[Owned]:
         """What callers hold. by_others: another recording will run; its own next run may overwrite what is static."""
         return [piece for piece in self.owned if (by_others or piece.saved or not self._static) and piece.is_held()]
+
+    def are_lost(self) -> bool:
+        """Has a caller given up the memory that a recording writes: resized a result, or its storage?"""
+        return any(piece.storage is None or piece.storage.data_ptr() != piece.address for piece in self.owned)
 
     def give(self, given: Sequence[Any]) -> tuple[Any, ...]:
         results: list[Any] = [None] * self.count
@@ -158,10 +168,11 @@ class Outputs:
 
 
 def _place(value: Any) -> int | None:
-    """Where its memory begins; None for what has none."""
+    """Where a tensor's memory begins; where it has none, a number below 0 that says which storage it is."""
     if not isinstance(value, torch.Tensor):
         return None
-    return value.untyped_storage().data_ptr() or None
+    storage = value.untyped_storage()
+    return storage.data_ptr() or -storage._cdata
 
 
 def _always(value: Any, *, as_it_is: bool) -> Give:
@@ -177,7 +188,7 @@ def _of_input(result: torch.Tensor, inputs: Sequence[Any], first: int) -> Give:
         if value is result:
             return lambda given: given[at]
     base = inputs[first]
-    if base.dtype != result.dtype or result.is_conj() or result.is_neg():
+    if base.dtype != result.dtype:
         raise NotRecordable("a result is a view of an input with another dtype")
     size, stride, offset = result.size(), result.stride(), result.storage_offset() - base.storage_offset()
     return lambda given: given[first].as_strided(size, stride, given[first].storage_offset() + offset)

@@ -102,8 +102,9 @@ class Pool:
             del self.lent[loan.birth]
         return None
 
-    def next_in_order(self) -> None:
+    def next_in_order(self) -> Any:
         self._order = self.recorder.order(self._order, self.device)
+        return self._order
 
 
 #: so many loans are looked through for those that are over

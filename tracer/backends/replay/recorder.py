@@ -56,6 +56,9 @@ class Recorder(Protocol):
     def order(self, before: Any, device: torch.device) -> Any:
         """Called ahead of each replay in a pool, with its last answer: replays in one pool come one after another."""
 
+    def keep_for(self, tensors: Sequence[torch.Tensor], order: Any) -> None:
+        """What these lie in is read there, by the replay that was put in this order, also when they are let go."""
+
     def is_captured(self) -> bool:
         """Is the program recording something itself right now?"""
 
@@ -118,6 +121,9 @@ class CpuRecorder:
 
     def order(self, before: Any, device: torch.device) -> Any:
         return None
+
+    def keep_for(self, tensors: Sequence[torch.Tensor], order: Any) -> None:
+        pass
 
     def is_captured(self) -> bool:
         return False

@@ -54,6 +54,7 @@ class Recording:
     kept: set[int] = field(repr=False)
     birth: int = 0
     replays: int = 0
+    _order: Any = None
 
     def make(self, given: Sequence[Any], static: Collection[int]) -> Recording:
         """Record it. Raises what the recorder or the inner callable raises; nothing was changed then."""
@@ -78,7 +79,12 @@ class Recording:
 
     def run(self, given: Sequence[Any]) -> tuple[Any, ...]:
         """Whoever calls has the pool's lock, and knows that nobody holds what is overwritten."""
-        self.pool.next_in_order()
+        order = self.pool.next_in_order()
+        if order != self._order:
+            if self.replays:
+                self.pool.recorder.keep_for(self.inputs.buffers, order)
+            else:
+                self._order = order
         self.inputs.copy_in(given)
         self.handle.replay(given)
         self.inputs.write_back(given)

@@ -68,7 +68,10 @@ def compile_replayed(capture: FxCapture, backend: Backend, compile_inner: Compil
     options, inner = backend.replay, backend.inner
     assert options is not None and inner is not None
     recorder = _RECORDERS[options.recorder]
-    if not capture.operators or (not options.everywhere and not _is_on(capture, recorder.device_type)):
+    elsewhere = not options.everywhere and not _is_on(capture, recorder.device_type)
+    if elsewhere and options.told and capture.operators:
+        capture.remarks.append(f"not replayed, none of its tensors is on {recorder.device_type}")
+    if elsewhere or not capture.operators:
         return compile_inner(capture, inner)
     reason = why_not_recorded(capture, recorder.device_type)
     if reason is None and capture.records_autograd:

@@ -42,13 +42,13 @@ class _Graph:
         return fake is not None and fake.dim() > 0 and self.depends(fake.shape[0])
 
     def has_rows_first(self, fake: torch.Tensor) -> bool:
-        """The batch is its first size as it is, and no other size depends on it."""
-        first = fake.shape[0]
+        """The batch is its first size as it is, and nothing else depends on it: rows lie one behind the other."""
+        first = fake.shape[0] if fake.dim() else None
         own = isinstance(first, SYMBOLIC) and expression(first) == self.symbol
-        return own and not any(map(self.depends, fake.shape[1:]))
+        return own and not any(map(self.depends, (*fake.shape[1:], *fake.stride())))
 
     def mentions(self, fake: torch.Tensor) -> bool:
-        return any(map(self.depends, fake.shape))
+        return any(map(self.depends, (*fake.shape, *fake.stride())))
 
 
 def fake_of(value: Any) -> torch.Tensor | None:
@@ -78,7 +78,7 @@ def why_rows_meet(graph: torch.fx.Graph, symbol: Symbol) -> str | None:
             return f"{name or node.name} computes with the size of the batch"
         if any(map(known.is_batched, _with_parts(inputs))):
             rule = _RULES.get(name)
-            if rule is None or not rule(known, node, list(node.args)):
+            if rule is None or len(node.args) < _POSITIONAL.get(name, 1) or not rule(known, node, list(node.args)):
                 return f"{name or node.name} is not known to keep the rows of a batch apart"
         elif sizes.intersection(inputs):
             return f"{name or node.name} makes something of the size of the batch"
@@ -107,8 +107,8 @@ def _with_parts(nodes: list[torch.fx.Node]) -> Iterator[torch.fx.Node]:
 # rules ----------------------------------------------------------------------------------------------------------------
 def _pointwise(known: _Graph, node: torch.fx.Node, args: list[Any]) -> bool:
     result = fake_of(node)
-    if result is None:
-        return False
+    if result is None or (node.kwargs.get("rounding_mode") and not result.is_floating_point()):
+        return False  # rows of zeros would divide by zero
     for given in node.all_input_nodes:
         fake = fake_of(given)
         if fake is None:
@@ -225,6 +225,8 @@ def _getitem(known: _Graph, node: torch.fx.Node, args: list[Any]) -> bool:
     return all(type(part) is int or isinstance(part, slice) for part in key) and known.is_batched(node)
 
 
+#: how many arguments the rules read by their place, where that is more than one
+_POSITIONAL = {"matmul": 2, "bmm": 2, "layer_norm": 2, "rms_norm": 2, "scaled_dot_product_attention": 3}
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_POINTWISE, _pointwise),
     **dict.fromkeys(_ALONG_A_DIMENSION, _along),

@@ -65,7 +65,7 @@ class Site:
         dynamic: bool = False,
         lanes: Site | None = None,
     ) -> None:
-        self.name, self.inner, self._recorder, self._options, self._plan = name, inner, recorder, options, plan
+        self.name, self.inner, self.recorder, self._options, self._plan = name, inner, recorder, options, plan
         self._static, self._state, self._dynamic, self._lanes = set(static), frozenset(state), dynamic, lanes
         self._moved: set[int] = set()
         self._shapes: dict[Any, Shape] = {}
@@ -80,18 +80,19 @@ class Site:
     def __call__(self, *given: Any) -> Sequence[Any]:
         if self.off is not None:
             return self._run_inner(self.off, given)
-        if self._pool is None:
-            self._pool = self._pool_for(given)
-            if self._pool is None:
+        pool = self._pool
+        if pool is None:
+            pool = self._pool = self._pool_for(given)
+            if pool is None:
                 return self._run_inner(str(self.off), given)
-        if not self._pool.lock.acquire(blocking=False):
+        if not pool.lock.acquire(blocking=False):
             return self._run_inner("another call was under way", given)
         try:
-            if self._recorder.is_captured():
+            if self.recorder.is_captured():
                 return self._run_inner("the program records it itself", given)
-            return self._call(given, self._pool)
+            return self._call(given, pool)
         finally:
-            self._pool.lock.release()
+            pool.lock.release()
 
     def _call(self, given: Sequence[Any], pool: Pool) -> Sequence[Any]:
         shape = self._shapes.get(_sizes(given) if self._dynamic else ())
@@ -102,12 +103,17 @@ class Site:
         trial = shape.trial
         if trial is not None and trial.wants_inner:
             return trial.time(lambda: self.inner(list(given)))
-        fitting = []
+        fitting, lost = [], []
         for recording in shape.recordings:
             if recording.inputs.fits(given):
-                if not recording.outputs.held(by_others=False):
+                if recording.outputs.are_lost():
+                    lost.append(recording)
+                elif not recording.outputs.held(by_others=False):
                     return self._replay(recording, shape, given, pool)
-                fitting.append(recording)
+                else:
+                    fitting.append(recording)
+        for recording in lost:
+            shape.recordings.remove(recording)
         if fitting:
             return self._blocked(fitting, shape, given, pool)
         if shape.warm < self._options.replay_warm_up:
@@ -158,11 +164,11 @@ class Site:
 
     # no recording ---------------------------------------------------------------------------------------------------
     def _pool_for(self, given: Sequence[Any]) -> Pool | None:
-        reason = why_not(given, self._plan.mutated, self._recorder.device_type)
+        reason = why_not(given, self._plan.mutated, self.recorder.device_type)
         if reason is not None:
             self._switch_off(reason)
             return None
-        return pool_of(self._recorder, next(value.device for value in given if isinstance(value, torch.Tensor)))
+        return pool_of(self.recorder, next(value.device for value in given if isinstance(value, torch.Tensor)))
 
     def _new_shape(self, given: Sequence[Any]) -> Shape | None:
         if len(self._shapes) >= self._options.max_replay_shapes:
@@ -177,7 +183,7 @@ class Site:
         before = shape.stays if shape.warm else addresses
         shape.stays = [now if now == old else None for now, old in zip(addresses, before, strict=True)]
         layout = _sizes(given)
-        results = self._recorder.warm_up(lambda: self.inner(list(given)), pool.device)
+        results = self.recorder.warm_up(lambda: self.inner(list(given)), pool.device)
         shape.warm += 1
         if _sizes(given) != layout:
             self._switch_off("it changes the shape of an input")
@@ -190,7 +196,7 @@ class Site:
 
     def _record(self, shape: Shape, given: Sequence[Any], pool: Pool) -> Sequence[Any]:
         static = self._static_now(shape, given)
-        reason = why_not(given, self._plan.mutated, self._recorder.device_type)
+        reason = why_not(given, self._plan.mutated, self.recorder.device_type)
         if reason is None and splits_memory(given, static, self._plan.mutated):
             reason = "an input is written whose memory another input shares"
         if reason is None and shape.made >= _TRIES:
@@ -208,7 +214,7 @@ class Site:
         self._forget_moved(shape)
         shape.recordings.append(recording)
         if shape.made == 1 and self._options.replay_trial:
-            shape.trial = Trial(self._options.replay_trial, lambda: self._recorder.clock(pool.device))
+            shape.trial = Trial(self._options.replay_trial, lambda: self.recorder.clock(pool.device))
         return self._replay(recording, shape, given, pool)
 
     def _static_now(self, shape: Shape, given: Sequence[Any]) -> set[int]:

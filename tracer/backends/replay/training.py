@@ -35,6 +35,8 @@ class Sides:
         self, backward: bool, graph: torch.fx.GraphModule, examples: Sequence[Any], compiled: Callable[..., Any]
     ) -> Callable[..., Any]:
         name = "backward" if backward else "forward"
+        if not backward:
+            torch_replay.nothing_is_donated()
         forward = next((found for ref in self.sites if (found := ref()) is not None), None)
         reason = _why_not(graph) or ("its forward is not replayed" if backward and forward is None else None)
         if reason is not None:
