@@ -213,10 +213,10 @@ def test_inductor_takes_options(monkeypatch: pytest.MonkeyPatch) -> None:
 # the default ----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def fresh_default() -> Any:
-    registry._default_name.cache_clear()
+    registry._has_inductor.cache_clear()
     toolchain.missing_for_inductor.cache_clear()
     yield
-    registry._default_name.cache_clear()
+    registry._has_inductor.cache_clear()
     toolchain.missing_for_inductor.cache_clear()
 
 
@@ -236,6 +236,22 @@ def test_default_without_a_compiler(
     headers = Path(sysconfig.get_paths()["include"], "Python.h").exists()
     wanted = "C++ compiler" if compiler != "false" or headers else "header files"  # "false" is a compiler that fails
     assert len(caplog.records) == 1 and wanted in caplog.text and "install" in caplog.text
+
+
+@pytest.mark.parametrize("backend", [None, "auto", "cudagraph"])
+def test_modes_and_options_without_a_compiler(
+    backend: str | None, fresh_default: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands in for Inductor has none; wrong ones are wrong there, too."""
+    monkeypatch.setattr(toolchain, "cpp_compiler_command", lambda: None)
+    for given in ({"mode": "reduce-overhead"}, {"options": {"epilogue_fusion": False}}):
+        x = normal(3)
+        [result] = compile_graph(graph_of(x), lookup(backend, **given))(x)
+        assert torch.equal(result, F.relu(x * 2))
+    with pytest.raises(RuntimeError, match="no_such_mode"):
+        lookup(backend, mode="no_such_mode")
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        lookup(backend, options={"no_such_option": 1})
 
 
 def test_compiler_is_found_by_inductors_own_rule() -> None:

@@ -70,11 +70,11 @@ def _replayed(
     given = dict(options or {})
     chosen = given.pop("inner", None)
     replay, rest = split(given, everywhere=everywhere)
-    if chosen is None:
-        chosen = _default_name()
-    if chosen == "inductor":
+    if chosen == "inductor" or (chosen is None and _has_inductor()):
         inner = _inductor_alone(mode, rest, dynamic)
         torch_replay.without_cudagraphs(inner.compiler)
+    elif chosen is None:
+        inner = _stand_in(mode, rest, dynamic)
     else:
         inner = lookup(chosen, mode=mode, options=rest, dynamic=dynamic)
     if inner.replay is not None:
@@ -122,7 +122,9 @@ def lookup(
         raise RuntimeError(MODE_AND_OPTIONS)
     if backend is None:
         about_replay = not OWN_KEYS.isdisjoint(options or ())
-        backend = "auto" if about_replay or torch.cuda.is_available() else _default_name()
+        if not about_replay and not torch.cuda.is_available():
+            return (_inductor if _has_inductor() else _stand_in)(mode, options, dynamic)
+        backend = "auto"
     if isinstance(backend, str):
         if backend in BUILT_IN:
             return BUILT_IN[backend](mode, options, dynamic)
@@ -135,10 +137,15 @@ def lookup(
     return Backend(name, torch_private.registered_backend(backend, mode, options))
 
 
+def _stand_in(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Backend:
+    """What runs where Inductor cannot: it has no modes and no options, and wrong ones are told all the same."""
+    torch_private.inductor_backend(mode, options, dynamic)
+    return lookup("aot_eager")
+
+
 @functools.cache
-def _default_name() -> str:
+def _has_inductor() -> bool:
     missing = missing_for_inductor()
-    if missing is None:
-        return "inductor"
-    log.root.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
-    return "aot_eager"
+    if missing is not None:
+        log.root.warning("backend 'aot_eager' instead of 'inductor': to compile kernels, install %s", missing)
+    return missing is None
