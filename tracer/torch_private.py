@@ -396,6 +396,10 @@ def called_plainly(module: torch.nn.Module) -> bool:
     )
 
 
+#: gives its arguments on: torch hangs a module's backward hooks on the node, which in a compiled graph is that of all
+HOOKED_BY_NODE: type = torch.nn.modules._functions.BackwardHookFunction
+
+
 def has_compiled_call() -> bool:
     """Does this torch look for it at all?"""
     return hasattr(torch.nn.Module, COMPILED_CALL) and hasattr(torch.nn.Module, "_call_impl")

@@ -114,6 +114,33 @@ def test_backward_hooks(kind):
     in_steps(mlp, [lambda m: getattr(m[0], kind)(hook)], r(2, 3), fullgraph=False)
 
 
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.inner, self.outer = nn.Embedding(5, 3), nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, i):
+        h = self.table(i)
+        return self.outer(h + torch.relu(self.inner(h)))
+
+
+def test_backward_hooks_are_hung_on_nodes_that_no_compiler_makes_one(installed_eager):
+    """Of a model and a layer in it, whose hook is set up behind an operator, in the same region."""
+
+    def side(compiled):
+        torch.manual_seed(0)
+        model, seen = Residual(), []
+        if compiled:
+            tracer.compile(model, backend="aot_eager")
+        for module in (model.inner, model):
+            module.register_full_backward_hook(lambda module, given, results: seen.append((given, results)))
+            for _ in range(3):
+                model(torch.arange(4)).sin().sum().backward()
+        return seen, [p.grad for p in model.parameters()]
+
+    torch.testing.assert_close(side(compiled=True), side(compiled=False))
+
+
 def test_hooks_of_parameters_and_tensors():
     def triple(p):
         p.grad.mul_(3)

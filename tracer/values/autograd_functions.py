@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from .. import torch_private
 from ..errors import CannotUndo, GraphBreak, OperatorFailed
 from ..graph.opaque import application
 from .base import Mutable, Raised, Value, next_serial
@@ -88,6 +89,8 @@ def apply(ctx: Context, cls_value: Value, args: list[Value], kwargs: dict[str, V
     if kwargs or not isinstance(cls_value, ClassValue):
         raise GraphBreak("custom autograd function is called", f"{cls_value}, with keyword arguments")
     cls: Any = cls_value.cls
+    if cls is torch_private.HOOKED_BY_NODE:
+        raise GraphBreak("custom autograd function is called", f"{cls.__qualname__}, for its node, which gets a hook")
     if cls.__dict__.get("generate_vmap_rule") or not issubclass(cls, Function):
         raise GraphBreak("custom autograd function is called", cls.__qualname__)
     _read(ctx, cls_value, cls, args)
