@@ -520,6 +520,11 @@ def test_options_are_checked() -> None:
     for wrong in ({"recorder": "tpu"}, {"max_replay_shapes": 0}, {"replay_sizes": [0]}, {"inner": "cudagraph"}):
         with pytest.raises(ValueError):
             tracer.compile(lambda x: x, backend="cudagraph", options=wrong)
+    for sizes in (8, "8", [2, "8"], [2.0]):
+        with pytest.raises(ValueError, match="replay_sizes must be a list of positive ints"):
+            tracer.compile(lambda x: x, backend="cudagraph", options={"replay_sizes": sizes})
+    with pytest.raises(ValueError, match="replay has no option 'replay_trail'; there are .*replay_trial"):
+        tracer.compile(lambda x: x, backend="cudagraph", options={"replay_trail": 0})
     with pytest.raises(TypeError, match="static_outputs"):
         tracer.compile(lambda x: x, backend="cudagraph", options={"static_outputs": 1})
     with pytest.raises(RuntimeError, match="no_such"):

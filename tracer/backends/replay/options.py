@@ -42,8 +42,6 @@ class ReplayOptions:
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
-        if any(type(size) is not int or size < 1 for size in self.replay_sizes):
-            raise ValueError(f"replay_sizes must be positive ints, not {self.replay_sizes!r}")
 
 
 _COUNTS = {"max_replay_shapes": 1, "replay_warm_up": 1, "replay_trial": 0, "replay_lanes": 1}
@@ -58,6 +56,15 @@ def split(
     options = options or {}
     own = {key: value for key, value in options.items() if key in OWN_KEYS}
     if "replay_sizes" in own:
-        own["replay_sizes"] = tuple(sorted(set(own["replay_sizes"])))
+        own["replay_sizes"] = _sizes(own["replay_sizes"])
+    misspelt = [key for key in options if key.startswith("replay_") and key not in OWN_KEYS]
+    if misspelt:
+        raise ValueError(f"replay has no option {misspelt[0]!r}; there are {', '.join(sorted(OWN_KEYS))}")
     rest = {key: value for key, value in options.items() if key not in OWN_KEYS}
     return replace(ReplayOptions(everywhere=everywhere, told=told), **own), rest or None
+
+
+def _sizes(given: Any) -> tuple[int, ...]:
+    if not isinstance(given, (list, tuple, set, frozenset, range)) or any(type(n) is not int or n < 1 for n in given):
+        raise ValueError(f"replay_sizes must be a list of positive ints, not {given!r}")
+    return tuple(sorted(set(given)))
