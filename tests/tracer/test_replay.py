@@ -523,7 +523,7 @@ def test_options_are_checked() -> None:
     for sizes in (8, "8", [2, "8"], [2.0]):
         with pytest.raises(ValueError, match="replay_sizes must be a list of positive ints"):
             tracer.compile(lambda x: x, backend="cudagraph", options={"replay_sizes": sizes})
-    with pytest.raises(ValueError, match="replay has no option 'replay_trail'; there are .*replay_trial"):
+    with pytest.raises(ValueError, match=r"replay has no option 'replay_trail'; there are .*replay_trial"):
         tracer.compile(lambda x: x, backend="cudagraph", options={"replay_trail": 0})
     with pytest.raises(TypeError, match="static_outputs"):
         tracer.compile(lambda x: x, backend="cudagraph", options={"static_outputs": 1})
