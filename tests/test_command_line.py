@@ -175,8 +175,8 @@ class TestRun:
 
     def test_each_way_to_name_a_program(self, folder):
         """A folder, a zip file, a module, compiled code, a text, standard input: each sees what it would see."""
-        show = ("import sys\nprint(sorted((k, str(v)) for k, v in globals().items() if k not in ('__spec__', '__loader__',"
-                " '__builtins__')), sys.argv, sys.path[0], type(__loader__), type(__spec__))\n")
+        show = ("import sys\nprint(sorted((k, str(v)) for k, v in globals().items() if k not in ('__spec__',"
+                " '__loader__', '__builtins__')), sys.argv, sys.path[0], type(__loader__), type(__spec__))\n")
         (folder / "dir").mkdir()
         (folder / "dir" / "__main__.py").write_text(show)
         (folder / "show.py").write_text(show)

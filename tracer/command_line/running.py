@@ -42,7 +42,7 @@ def script(path: str) -> Found:
 
 def _code_of(path: str) -> CodeType:
     with io.open_code(path) as file:
-        code: CodeType | None = pkgutil.read_code(file)  # type: ignore[attr-defined]
+        code: CodeType | None = pkgutil.read_code(file)
     if code is not None:
         return code
     with io.open_code(path) as file:
@@ -106,7 +106,7 @@ def _begin_path_with(folder: str, always: bool = False) -> None:
         sys.path.insert(0, folder)
 
 
-def _main_of(spec: Any, package: str) -> ModuleType:
+def _main_of(spec: Any, package: str | None) -> ModuleType:
     return _main(
         __file__=spec.origin, __cached__=spec.cached, __spec__=spec, __loader__=spec.loader, __package__=package
     )

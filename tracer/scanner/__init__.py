@@ -33,16 +33,13 @@ def scan(fn: Any) -> ScanReport:
     by the types on the stack, which of these capture takes into a graph, and why not the others. The call is a real
     one, of a copy with the original bytecode, and what it raises is in the report (`exception`); nothing is compiled.
 
-    fn: a function, a method, or a model, whose `forward` is meant (hooks do not run). Generators and coroutines can be
-    scanned without arguments only.
+    fn: a function, a method, or a model, whose `forward` is meant (hooks do not run). A generator is run to its end, at
+    most 100 items of it, and so is a coroutine, as `asyncio.run` does.
     """
     function, first = _function(fn)
     decoded = decode(original_code(function.__code__))
     code = decoded.code
-    suspends = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    call: Any = scan_call(function, api.runtime.translator.lock, first)
-    if code.co_flags & suspends:
-        call = functools.partial(_refuse, fn)
+    call = scan_call(function, api.runtime.translator.lock, first)
     return ScanReport(
         function.__qualname__, code.co_filename, code.co_firstlineno, tuple(rows(decoded)), call=call
     )
@@ -68,10 +65,6 @@ def _function(fn: Any) -> tuple[FunctionType, tuple[object, ...]]:
     if isinstance(call, FunctionType):
         return call, (fn,)
     raise TypeError(f"scan takes a Python function, method or model, not {fn!r}")
-
-
-def _refuse(fn: Any, *args: Any, **kwargs: Any) -> ScanReport:
-    raise TypeError(f"{fn!r} runs when it is iterated or awaited, not when it is called: scan it without arguments")
 
 
 setattr(scan, DISABLED, True)
