@@ -437,6 +437,23 @@ class TestWhatIsChosen:
         lib.fill(lib.Made())
         assert chosen() == {"fill"}
 
+    def test_copies_of_callees_that_find_nothing_count_too(self, folder, caplog):
+        """What loads weights: private copies of many functions, each tried for nothing, and all given up together."""
+        parts = "".join(f"def part{n}(tensors):\n    print(end='')\n    return part{n + 1}(tensors)\n" for n in range(30))
+        write(folder, "loading", "import torch\n" + parts + "def part30(tensors):\n    return len(tensors)\n"
+              "def load(tensors):\n    print(end='')\n    return part0(tensors) + 1\n")
+        discover("loading")
+        import loading
+        with caplog.at_level("INFO", "tracer.discovery"):
+            for _ in range(4):
+                assert loading.load([X, X]) == 3
+        assert "load (" in caplog.text and "given up, as its regions have no operators" in caplog.text
+        state = runtime.state_of(loading.load)
+        assert state.given_up and all(copy.given_up for copy in state.family.live())
+        tried = state.family.captures
+        assert 24 <= tried < 32 and not is_grafted(loading.load)
+        assert loading.load([X]) == 2 and state.family.captures == tried
+
     def test_what_only_hands_tensors_on_is_given_up(self, folder, caplog):
         write(folder, "hands", """
             import torch
