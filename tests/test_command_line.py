@@ -382,7 +382,7 @@ class TestExplain:
         (["nowhere.py:f"], "there is no file 'nowhere.py'"), (["mine:scald"], "name 'scald' is not defined"),
         (["mine:scaled", "--args", "1,,"], "is no list of arguments: SyntaxError"),
         (["mine:scaled", "--args", "1", "--inputs", "mine:INPUTS"], "not both"),
-        (["mine:INPUTS", "--args", "1"], "compile takes a function"),
+        (["mine:INPUTS", "--args", "1"], "explain takes a function"),
         (["mine:Net", "--args", "1"], "not the class"),
         (["bad:f"], "bad cannot be imported: ZeroDivisionError"),
     ])

@@ -439,7 +439,8 @@ class TestWhatIsChosen:
 
     def test_copies_of_callees_that_find_nothing_count_too(self, folder, caplog):
         """What loads weights: private copies of many functions, each tried for nothing, and all given up together."""
-        parts = "".join(f"def part{n}(tensors):\n    print(end='')\n    return part{n + 1}(tensors)\n" for n in range(30))
+        parts = "".join(
+            f"def part{n}(tensors):\n    print(end='')\n    return part{n + 1}(tensors)\n" for n in range(30))
         write(folder, "loading", "import torch\n" + parts + "def part30(tensors):\n    return len(tensors)\n"
               "def load(tensors):\n    print(end='')\n    return part0(tensors) + 1\n")
         discover("loading")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import time
 import warnings
 
 import pytest
 import torch
 
 import tracer
+from tracer.api import runtime
 from tracer.errors import UserLine, told_where
+from tracer.guard_values import describe
 
 pytestmark = pytest.mark.usefixtures("installed_eager")
 
@@ -171,6 +174,55 @@ def test_a_scan_runs_generators_and_coroutines():
     assert len(report.captured) == 4 and report.capture_rate == 1 and len(report.result) == 2
     assert "run to its end: 2 items" in report.summary()
     assert len(tracer.scan(awaited)(X).captured) == 2 and len(tracer.scan(stream)(X).captured) == 3
+
+
+def test_a_scan_takes_what_a_partial_has_already():
+    def f(x, n, *, k):
+        return (x + n) * k
+
+    report = tracer.scan(functools.partial(functools.partial(f, k=3), n=2))(X)
+    assert torch.equal(report.result, (X + 2) * 3) and len(report.captured) == 2
+    assert torch.equal(tracer.scan(functools.partial(f, k=3))(X, 1, k=2).result, (X + 1) * 2)
+
+
+def test_what_is_long_is_told_shortly():
+    """Strings of millions of characters, and integers whose digits Python refuses to write."""
+    for value, text in (("a" * 10**7, "'aaa"), (b"b" * 10**7, "b'bbb"), (10**5000, "int of 16610 bits"),
+                        (-(10**5000), "int of 16610 bits")):
+        found = describe(value)
+        assert found.startswith(text) and len(found) <= 60
+    assert describe("a" * 58) == repr("a" * 58) and describe("a" * 59).endswith("aaa...") and describe(-7) == "-7"
+
+    def f(x, n):
+        return x + (n > 3)
+
+    report = tracer.explain(f)(X, 10**5000)
+    assert torch.equal(report.result, X + 1) and report.operators == 1
+
+
+def test_a_listener_of_a_long_capture_takes_time_in_proportion():
+    """Each instruction looks at what is new, not at all that there is: 1500 nodes take little more than 3 times 500."""
+
+    def f(x, n):
+        for _ in range(n):
+            x = x + 1
+        return x
+
+    class Counting(tracer.Listener):
+        nodes = 0
+
+        def node(self, added):
+            self.nodes += 1
+
+    seconds = {}
+    for n in (500, 1500):
+        with tracer.listen(Counting()) as _:
+            listener = runtime.translator.maker.listeners[-1]
+            began = time.process_time()
+            tracer.explain(f)(X, n)
+            seconds[n] = time.process_time() - began
+        assert listener.nodes == n + 1
+    assert seconds[1500] < 6 * seconds[500], seconds
 
 
 def test_in_a_loop_that_runs_others_say_what_to_do(tmp_path):

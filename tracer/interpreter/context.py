@@ -74,6 +74,9 @@ class HeldConstants:
     def all(self) -> list[Held]:
         return list(self._held.values())
 
+    def __len__(self) -> int:
+        return len(self._held)
+
 
 class Context:
     """The state of one capture.
@@ -175,6 +178,10 @@ class Context:
 
     def known_values(self) -> list[Value]:
         return [value for _, value in self._known.values()]
+
+    @property
+    def number_of_constants(self) -> int:
+        return len(self._constants)
 
     def held_constants(self) -> list[Held]:
         """Those that were asked for until now, in order."""

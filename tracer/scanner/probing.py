@@ -227,16 +227,16 @@ class Probed:
 
 
 def scan_call(
-    function: FunctionType, lock: CompileLock, first: tuple[object, ...]
+    function: FunctionType, lock: CompileLock, first: tuple[object, ...], named: dict[str, object]
 ) -> Callable[..., ScanReport]:
-    """`scan(fn)(*args)`; `first`: what a bound method has of its arguments already."""
+    """`scan(fn)(*args)`; `first`, `named`: the arguments that it has already."""
 
     def call(*args: Any, **kwargs: Any) -> ScanReport:
         explaining.must_not_await("scan", function)
         probed = Probed(function, lock)
         result, raised, how = None, None, ""
         try:
-            result, how = explaining.called(probed.function, (*first, *args), kwargs)
+            result, how = explaining.called(probed.function, (*first, *args), {**named, **kwargs})
         except Exception as error:
             raised = error
         probed.ended()
