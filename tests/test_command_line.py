@@ -400,6 +400,10 @@ class TestOthers:
         assert "scaled" in (mine / "page.html").read_text()
         assert main(["visualize", "mine:scaled", "--args", "torch.ones(3)", "-o", "no/such/page.html"]) == 2
         assert "there is no such folder" in capsys.readouterr().err
+        assert main(["visualize", "mine:scaled", "--args", "torch.ones(3)", "-o", "."]) == 2
+        assert "cannot write '.'" in capsys.readouterr().err
+        assert main(["explain", "mine:scaled", "--args", "torch.ones(3)", "--html", "no/such/page.html"]) == 2
+        assert "cannot write 'no/such/page.html'" in capsys.readouterr().err
         assert main(["visualize", "mine:INPUTS"]) == 2
 
     def test_scan(self, mine, capsys):

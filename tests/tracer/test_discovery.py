@@ -717,3 +717,13 @@ class TestParts:
         text = str(tracer.discovered())
         assert text.startswith("discovered: 1 opted in, 1 with tensors in hand and not, ")
         assert "opted in   lib_a.outer (" in text and isinstance(lib, types.ModuleType)
+
+
+@pytest.mark.parametrize("options", [
+    {"discover": 3}, {"discover": [3]}, {"discover": b"lib"}, {"discover": [None]}, {"discover": 0},
+    {"discover": "lib", "discover_filter": "lib"},
+])
+def test_what_is_no_target_or_filter_is_said_at_install(options):
+    with pytest.raises(TypeError, match=r"^discover(_filter)? takes .*, not "):
+        tracer.install(backend="eager", **options)
+    assert not tracer.installed() and not runtime.discovery

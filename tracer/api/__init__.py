@@ -87,8 +87,10 @@ def install(
     )  # fmt: skip
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
+    if discover_filter is not None and not callable(discover_filter):
+        raise TypeError(f"discover_filter takes a function, not {discover_filter!r}")
     log.set_logs_from_environment()
-    if discover:
+    if discover or not isinstance(discover, Iterable):
         runtime.discover(discover, discover_filter)
     runtime.install(settings)
 

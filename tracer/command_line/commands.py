@@ -132,7 +132,7 @@ def _explain(options: argparse.Namespace) -> int:
     for _ in range(options.calls):
         report = explained(*args, **kwargs)
     if options.html is not None:
-        report.to_html(options.html)
+        _write(options.html, report.to_html())
     if options.json is not None:
         _write(options.json, json.dumps(report.to_dict(), indent=1))
     if options.html is None and options.json is None:
@@ -149,10 +149,15 @@ def _visualize(options: argparse.Namespace) -> int:
     api.install(dynamic=options.dynamic)
     if not callable(fn) or isinstance(fn, type):
         raise Wrong(f"{options.target} is no function, method or model: {fn!r}")
+    if why := api.left_alone(fn):
+        raise Wrong(f"{options.target} cannot be shown: {why}")
     if not os.path.isdir(os.path.dirname(os.path.abspath(options.output))):
         raise Wrong(f"cannot write {options.output!r}: there is no such folder")
     backend = {} if options.backend is None else {"backend": options.backend}
-    path = visualize(fn, *args, path=options.output, **backend, **kwargs)
+    try:
+        path = visualize(fn, *args, path=options.output, **backend, **kwargs)
+    except OSError as error:
+        raise Wrong(f"cannot write {options.output!r}: {error.strerror}") from error
     print(path)
     return 0
 

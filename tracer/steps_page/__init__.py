@@ -54,7 +54,7 @@ def visualize(
     target = api.compiled_copy("visualize", fn, backend=backend, isolate_recompiles=True)
     state = api.runtime.state_of(target)
     if state is None:
-        raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be shown")
+        raise TypeError(f"{fn!r} cannot be shown: {api.left_alone(fn) or 'it is no Python function or module'}")
     recorder = Recorder()
     with api.listen(recorder), api.on_capture(recorder.decided):
         raised = _call(target, args, kwargs)
