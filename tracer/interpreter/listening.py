@@ -38,6 +38,7 @@ from ..listener import (
     GuardAdded,
     Listener,
     Restarted,
+    Shown,
     Step,
     TakenBack,
 )
@@ -84,6 +85,7 @@ class Telling:
 
     def __init__(self, listeners: list[Listener], attempt: Attempt) -> None:
         self.listeners = listeners
+        self._values = any(listener.wants_values for listener in listeners)
         code = attempt.request.decoded.code
         self.where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
         self._ctx = attempt.ctx
@@ -109,12 +111,14 @@ class Telling:
     def step(self, what: str, frame: Frame, instruction: Instruction) -> None:
         self.tell_new()
         ctx, depth = self._ctx, len(self._ctx.frames) - 1
-        cells = {name: shown(ctx, cell) for name, cell in frame.cells.items()}
-        bound = {name: shown(ctx, value) for name, value in frame.locals.items()}
-        stack = tuple(shown(ctx, value) for value in frame.stack)
+        bound: dict[str, Shown] = {}
+        stack: tuple[Shown, ...] = ()
+        if self._values:
+            bound = {name: shown(ctx, value) for name, value in (*frame.locals.items(), *frame.cells.items())}
+            stack = tuple(shown(ctx, value) for value in frame.stack)
         step = Step(
             depth, frame.code.co_qualname, frame.code, instruction.index, instruction.offset, instruction.opname,
-            argument_text(instruction), instruction.positions, stack, {**bound, **cells},
+            argument_text(instruction), instruction.positions, stack, bound,
         )  # fmt: skip
         self.tell(what, step)
 
