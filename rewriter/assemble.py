@@ -6,7 +6,7 @@ the handlers' depths, and the identity of constants (`Bytecode` merges equal one
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from bytecode.concrete import ExceptionTableEntry
 from bytecode.flags import CompilerFlags
 from bytecode.instr import InstrLocation
 
+from .lines import is_wide, location_table
 from .region import UnknownOpcode, WildJump
 from .units import Positions
 from .versions_emit import BACKWARD_JUMPS, CACHES, CALL_PREFIXES, HAS_ARGUMENT, LOCALS_PLUS, OPCODE
@@ -121,7 +122,12 @@ class Assembler:
         )
         _copy_attributes(concrete, self.original)
         concrete[:] = self._instructions(args)
-        return concrete.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
+        code = concrete.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
+        if any(is_wide(op.positions) for op in self.ops):
+            lengths = (after - start for start, after in pairwise(starts))
+            runs = zip(lengths, (op.positions for op in self.ops), strict=True)
+            code = code.replace(co_linetable=location_table(self.original.co_firstlineno, runs))
+        return code
 
     def _resolve(self) -> tuple[list[int], list[int]]:
         """The argument of each op, and where it starts (in code units, EXTENDED_ARGs included); and the end."""

@@ -24,7 +24,7 @@ LAYERS = [
     "rewriter",
     "tracer.breaks",
     "tracer.errors tracer.listener tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
-    " tracer.torch_inductor tracer.torch_replay"
+    " tracer.torch_inductor tracer.torch_replay tracer.torch_dynamo"
     " tracer.originals tracer.signals tracer.numpy_names",
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
     " tracer.dict_events tracer.watching",
@@ -50,7 +50,13 @@ TRACER_MAY_IMPORT = {"torch", "tracer", "rewriter", "bytecode", *sys.stdlib_modu
 #: NumPy may be missing: this module does without.
 NUMPY = "tracer.numpy_names"
 #: The modules that may touch torch's private parts.
-PRIVATE_TORCH = ("tracer.torch_private", "tracer.torch_symbols", "tracer.torch_inductor", "tracer.torch_replay")
+PRIVATE_TORCH = (
+    "tracer.torch_private",
+    "tracer.torch_symbols",
+    "tracer.torch_inductor",
+    "tracer.torch_replay",
+    "tracer.torch_dynamo",
+)
 
 ADVISED_FILE, ADVISED_FUNCTION = 300, 40
 FILE_LIMIT, FUNCTION_LIMIT = 600, 100

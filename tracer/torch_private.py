@@ -11,7 +11,6 @@ import builtins
 import functools
 import importlib
 import logging
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -373,18 +372,6 @@ def compiling(shape_env: ShapeEnv, layouts: Mapping[int, tuple[Any, Any]]) -> It
 # modules --------------------------------------------------------------------------------------------------------------
 #: where `nn.Module.__call__` looks for a compiled `_call_impl`; `__getstate__` leaves it out
 COMPILED_CALL = "_compiled_call_impl"
-#: the attribute with which torch.compiler.disable marks a function, and so does ours
-DISABLED = "_torchdynamo_disable"
-#: ... and that of torch.compiler.assume_constant_result
-CONSTANT_RESULT = "_dynamo_marked_constant"
-
-
-def is_allowed_in_graph(function: Callable[..., Any]) -> bool:
-    """Is it marked by torch.compiler.allow_in_graph? Nothing is where TorchDynamo was never imported."""
-    allowed: Any = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", None)
-    return allowed is not None and id(function) in allowed
-
-
 #: what that is, for a class that has none of its own
 CALL_IMPL: Any = torch.nn.Module._call_impl
 

@@ -153,6 +153,7 @@ def fail(scope: Scope) -> None:
              "strict({int}, 3)", "{counts}[{str}]", "{ints}[{int}]", "int({str})", "{int} // {int_}", "{t2}.view(5, 7)",
              "{t2} + torch.ones(2, 3, 5)", "{t2}[{int}]", "{box}.missing", "raise_if({bool})", "{list}.pop()",
              "{t2}.sum().backward()", "{ints}.index({int})",
+             "1 / {int}", "{float} % {int}", "math.sqrt({int})", "2.0 ** ({int} * 300)", "round({float} / {int}, 1)",
              "if {bool}: raise RuntimeError({str}) from ValueError({int})")
     scope.line(filled(scope.choices.choose(texts), scope, 1))
 

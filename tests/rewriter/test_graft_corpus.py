@@ -32,6 +32,8 @@ def check(code: CodeType, entries: str) -> int:
             unit._replace(offset=0, arg=0) for unit in units(code)
         ]
         assert sorted(set(new.co_positions()), key=str) == sorted(set(code.co_positions()), key=str)
+    lines = [line for start, end, line in new.co_lines() for _ in range(start, end, 2)]
+    assert lines == [positions[0] for positions in new.co_positions()]  # two decoders of one table
     return len(slots)
 
 

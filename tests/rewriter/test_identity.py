@@ -92,6 +92,34 @@ def raising(n):
     return a
 
 
+WIDE = """\
+def wide(n):
+    first = [{spaces}n, n * 2]
+    {spaces}
+    second = [n, *(k for k in first if k{spaces} > 1), {spaces}
+        len(first)]; third = {spaces}n + 1
+    return third // (len(second) - 4), {spaces}n // 1
+"""
+
+
+@pytest.mark.parametrize("spaces", [0, 100, 130, 300, 5000])
+@pytest.mark.parametrize("where", [everywhere, start_only])
+def test_columns_that_fit_no_byte(spaces, where):
+    names = {}
+    exec(WIDE.replace("{spaces}", " " * spaces), names)
+    plain = names["wide"]
+    new = grafted(plain, where, none_slot)
+    lines = [line for start, end, line in new.__code__.co_lines() for _ in range(start, end, 2)]
+    assert lines == [positions[0] for positions in new.__code__.co_positions()]
+    assert new(1) == plain(1)
+    shown = []
+    for function in (plain, new):
+        with pytest.raises(ZeroDivisionError) as caught:
+            function(5)
+        shown.append([(entry.lineno, entry.colno) for entry in traceback.extract_tb(caught.value.__traceback__)][1:])
+    assert shown[0] == shown[1] and shown[0][0][0] == 6
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_tracebacks(kind):
     shown = []

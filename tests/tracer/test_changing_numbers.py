@@ -50,6 +50,36 @@ def test_two_graphs_serve_all(program: Callable[[Any, Any], Any]) -> None:
     assert backend.frame_count == 2
 
 
+#: what is computed and then dropped, and fails for some numbers
+DROPPED: dict[str, Callable[[Any], Any]] = {
+    "quotient": lambda k: 1 / k,
+    "quotient of floats": lambda k: 1.0 / (k * 0.5),
+    "whole quotient": lambda k: 1 // k,
+    "remainder": lambda k: 5 % k,
+    "both": lambda k: divmod(7, k),
+    "power": lambda k: 0.0**k,
+    "large power": lambda k: 10.0 ** (k * 200),
+    "root": math.sqrt,
+    "logarithm": math.log,
+    "integer": lambda k: int(1 / k),
+    "rounded": lambda k: round(1 / k, 2),
+    "smallest": lambda k: min(1 / k, 2),
+    "text": lambda k: f"{1 / k:.2f}",
+    "compared": lambda k: 1 / k is None,
+    "of a size": lambda k: 1 / (torch.ones(abs(k)).shape[0]),
+}
+
+
+@pytest.mark.parametrize("fails", DROPPED.values(), ids=DROPPED)
+def test_an_error_of_a_result_that_nobody_uses_is_raised(fails: Callable[[Any], Any]) -> None:
+    def f(x: Any, k: Any) -> Any:
+        y = x * k
+        fails(k)
+        return y
+
+    check_calls(f, *[(X, k) for k in (1, 2, 3, 0, 4, -1, 5, 0, -2)])
+
+
 def test_a_number_taken_from_a_tensor() -> None:
     backend = CountingBackend()
 

@@ -18,7 +18,7 @@ from ..listener import Listener
 from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
-from ..torch_private import DISABLED
+from ..torch_dynamo import DISABLED
 from ..translate.decisions import Callback
 from . import explaining
 from .disabling import Disabled, disabled

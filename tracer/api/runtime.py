@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from .. import backends, config, log
-from ..cache import CodeState, Counters, Registry
+from ..cache import CodeState, Counters, Registry, put_on
 from ..config import Options, Settings, Stance
 from ..discovery import Discovered, Discovery, Filter, Target
 from ..events import FunctionStarts, NoToolId, SetTraceStarts, cheap_starts
 from ..originals import original_code
 from ..report import Summary, summarize
-from ..torch_private import DISABLED
+from ..torch_dynamo import is_disabled
 from ..translate import Translator
 from .models import CompiledModel
 
@@ -140,7 +140,7 @@ class Runtime:
     def _opt_in(self, function: types.FunctionType) -> str:
         if self.registry.state_of(function) is not None:
             return "compiled by the program itself"
-        if DISABLED in vars(function):
+        if is_disabled(function):
             return "disabled"
         # A program that nobody changed is to draw the random numbers that it always drew.
         backend = backends.lookup(self.translator.settings.backend)
@@ -250,7 +250,7 @@ class Runtime:
         while (grafted := state.grafted) is not None and function.__code__ is not grafted:
             if original_code(function.__code__) is not state.original:
                 return
-            function.__code__ = grafted
+            put_on(function, grafted)
         self.translator.grafter.watch_start(state)
 
     # models ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..config import Stance
-from ..torch_private import DISABLED
+from ..torch_dynamo import DISABLED
 
 
 class StanceChange:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from .entries import EntryState, Helper, Region, Scouting, Serve, counting, go_on, returns
 from .records import BreakRecord, Counters, Made, Recompile
 from .registry import Registry
-from .states import CodeState, Family
+from .states import CodeState, Family, put_on
 
 __all__ = [
     "BreakRecord", "CodeState", "Counters", "EntryState", "Family", "Helper", "Made", "Recompile", "Region",
-    "Registry", "Scouting", "Serve", "counting", "go_on", "returns",
+    "Registry", "Scouting", "Serve", "counting", "go_on", "put_on", "returns",
 ]  # fmt: skip

@@ -12,11 +12,18 @@ from rewriter.decode import Decoded, decode
 
 from ..config import Options
 from ..originals import original_code, remember
+from ..torch_dynamo import hide_from_dynamo, never_traced_by_dynamo, show_to_dynamo
 from .entries import EntryState, Region, Scouting
 from .records import BreakRecord, Made, Recompile
 
 if TYPE_CHECKING:
     from .registry import Registry
+
+
+def put_on(function: FunctionType, grafted: CodeType) -> None:
+    """It runs this code from now on, which TorchDynamo cannot read."""
+    hide_from_dynamo(function)
+    function.__code__ = grafted
 
 
 class CodeState:
@@ -152,12 +159,13 @@ class CodeState:
         original = self.original
         if grafted is not original:
             remember(grafted, original)
+            never_traced_by_dynamo(grafted)
         self.grafted = grafted
         if self.muted:
             return
         for function in self.live_functions():
             if original_code(function.__code__) is original:  # else somebody gave it other code: leave it alone
-                function.__code__ = grafted
+                put_on(function, grafted)
 
     def restore(self) -> None:
         """Every function runs its original code again. Regions stay, for when it is armed again."""
@@ -165,6 +173,7 @@ class CodeState:
             original = self.original
             if function.__code__ is not original and original_code(function.__code__) is original:
                 function.__code__ = original
+            show_to_dynamo(function)
 
     def count_call(self) -> int:
         """The number of a call that begins; no two threads get the same."""

@@ -13,7 +13,7 @@ import torch
 
 from ..holding import is_a, type_dict, type_mro
 from ..originals import original_code
-from ..torch_private import DISABLED
+from ..torch_dynamo import is_disabled
 
 #: Special methods that compute; the others make, compare, copy or describe objects.
 _COMPUTING = frozenset(["__call__", "__getitem__", "__iter__", "__next__", "__aiter__", "__anext__"])
@@ -54,7 +54,7 @@ def functions_behind(found: object) -> Iterator[FunctionType]:
             continue
         seen.add(id(obj))
         if type(obj) is FunctionType:
-            if DISABLED in vars(obj):
+            if is_disabled(obj):
                 continue
             yield obj
             todo += [vars(obj).get("__wrapped__"), *(_content(cell) for cell in obj.__closure__ or ())]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import GraphBreak
 from ..holding import PLAIN_TYPES
-from ..torch_private import CONSTANT_RESULT, DISABLED, is_allowed_in_graph
+from ..torch_dynamo import CONSTANT_RESULT, is_allowed_in_graph, is_disabled
 from ..values.base import Raised, Value
 from ..values.constants import ConstantValue, constant
 from ..values.functions import FunctionValue, bind_arguments
@@ -54,7 +54,7 @@ def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[
 
 def _as_marked(ctx: Context, function: FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """What torch.compiler's marks say of a call: None where there is none of them, and the function is read."""
-    if DISABLED in vars(function):
+    if is_disabled(function):
         raise GraphBreak("function is disabled", function.__qualname__)
     if CONSTANT_RESULT in vars(function):
         given = [ctx.real(value).as_python(ctx) for value in args]

@@ -17,7 +17,7 @@ from rewriter.decode import decode
 
 from .. import api
 from ..originals import original_code
-from ..torch_private import DISABLED
+from ..torch_dynamo import DISABLED
 from .probing import scan_call
 from .report import ScannedInstruction, ScanReport
 from .static import rows

@@ -21,7 +21,7 @@ from ..cache import CodeState
 from ..config import Backend
 from ..report import report_on
 from ..report.text import exception_text
-from ..torch_private import DISABLED
+from ..torch_dynamo import DISABLED
 from ..translate.decisions import Decision
 from ..translate.visiting import visits
 from .page import page

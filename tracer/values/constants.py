@@ -339,7 +339,9 @@ def partial_expression(ctx: Context, function: Callable[..., Any], *args: Consta
     if type(result) not in (int, float) or max(map(depth, sources)) >= MAX_EXPRESSION_DEPTH:
         return None
     kind = type(result)
-    return ConstantValue(result, Call(ctx.hold(number_or_miss), (ctx.hold(function), ctx.hold(kind), *sources)))
+    source = Call(ctx.hold(number_or_miss), (ctx.hold(function), ctx.hold(kind), *sources))
+    ctx.guard(Kind.IS_NOT, source, None)  # the program may do nothing with the result but wait for an error
+    return ConstantValue(result, source)
 
 
 def _stays_small(op: str, left: ConstantValue, right: ConstantValue) -> bool:

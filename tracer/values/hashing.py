@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import weakref
 from collections.abc import Callable, Hashable, Iterable
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -118,7 +119,7 @@ def from_outside(ctx: Context, key: object, where: object) -> Value:
     """The value for a key found in a real container, of which a guard says that it is this key."""
     if _is_plain(key):
         return constant(key)
-    if isinstance(key, (enum.Enum, type)) or callable(key):
+    if isinstance(key, (enum.Enum, type)) or (callable(key) and not isinstance(key, weakref.ref)):
         return ctx.wrap(key, ctx.hold(key))
     raise GraphBreak("key is not supported", f"a {type(key).__qualname__} in {where}")
 
