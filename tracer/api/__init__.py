@@ -18,7 +18,7 @@ from ..listener import Listener
 from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
-from ..torch_dynamo import DISABLED
+from ..torch_dynamo import DISABLED, is_disabled
 from ..translate.decisions import Callback
 from . import explaining
 from .disabling import Disabled, disabled
@@ -160,7 +160,7 @@ def left_alone(fn: Any) -> str:
     """Why a function is not compiled, if so: it says itself how it is to run."""
     if not isinstance(fn, types.FunctionType):
         return ""
-    if DISABLED in vars(fn):
+    if is_disabled(fn):
         return "it is disabled: it runs plain"
     if fn.__globals__.get("__name__") == TORCH_COMPILES:
         return "torch.compile has it: give the function that torch.compile was given"
