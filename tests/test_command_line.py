@@ -185,7 +185,7 @@ class TestRun:
             file.write(folder / "show.py", "__main__.py")
         for program in (["dir"], ["all.zip"], ["done.pyc"], ["-m", "show"], ["-c", show], ["-"]):
             plain = python(*program, "a", "-m", cwd=folder, input=show)
-            run = python("-m", "tracer", "run", "--quiet", *program, "a", "-m", cwd=folder, input=show)
+            run = python("-m", "tracer", "run", "--quiet", "--no-discover", *program, "a", "-m", cwd=folder, input=show)
             assert plain.stdout.count("-m") and (run.stdout, run.stderr) == (plain.stdout, plain.stderr), program
 
     def test_what_a_package_raises_when_it_is_imported(self, folder):
