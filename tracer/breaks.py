@@ -112,7 +112,7 @@ BREAKS: dict[str, Row] = {
     ),
     "custom autograd function is called": Row(
         "A subclass of torch.autograd.Function whose forward or backward does more than compute with its arguments, "
-        "or is given what no graph can hold.",
+        "or is given what no graph can hold; or the one on whose node torch hangs a module's backward hooks.",
         "give it every tensor that it uses as an argument, and let it change nothing else",
     ),
     "function given to torch has effects": Row(
