@@ -99,10 +99,6 @@ def test_errors_are_named() -> None:
         assert ("**Errors:**" in found[name]) is raising(name), name
 
 
-def sections_of_none():
-    yield
-
-
 #: (call, error): what the page says of errors, tried out
 ERRORS: list[tuple[Any, type[BaseException]]] = [
     (lambda: tracer.install(backend="no_such_backend"), ValueError),
@@ -124,7 +120,11 @@ ERRORS: list[tuple[Any, type[BaseException]]] = [
     (lambda: tracer.visualize(raising, "x"), RuntimeError),
     (lambda: tracer.scan(dict), TypeError),
     (lambda: tracer.scan(len), TypeError),
-    (lambda: tracer.scan(sections_of_none)(), TypeError),
+    (lambda: tracer.explain(3), TypeError),
+    (lambda: tracer.explain(dict), TypeError),
+    (lambda: tracer.explain_recompiles(3), TypeError),
+    (lambda: tracer.install(discover=3), TypeError),
+    (lambda: tracer.install(discover_filter=3), TypeError),
     (lambda: tracer.set_logs("no_such_topic"), ValueError),
     (lambda: tracer.set_logs(3), TypeError),
     (lambda: tracer.listen(3), TypeError),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import py_compile
 import re
 import signal
 import statistics
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -87,9 +89,10 @@ def take_interrupts():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def python(*arguments, cwd, timeout=300, **environment):
+def python(*arguments, cwd, timeout=300, input=None, **environment):
     return subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True, encoding="utf-8", timeout=timeout,
+        input=input,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}, check=False,
         preexec_fn=take_interrupts,
     )  # fmt: skip
@@ -170,6 +173,79 @@ class TestRun:
         run = python("-m", "tracer", "run", "--quiet", "sends.py", cwd=folder)
         assert run.stdout == "True\n", run.stderr
 
+    def test_each_way_to_name_a_program(self, folder):
+        """A folder, a zip file, a module, compiled code, a text, standard input: each sees what it would see."""
+        show = ("import sys\nprint(sorted((k, str(v)) for k, v in globals().items() if k not in ('__spec__',"
+                " '__loader__', '__builtins__')), sys.argv, sys.path[0], type(__loader__), type(__spec__))\n")
+        (folder / "dir").mkdir()
+        (folder / "dir" / "__main__.py").write_text(show)
+        (folder / "show.py").write_text(show)
+        py_compile.compile(str(folder / "show.py"), str(folder / "done.pyc"))
+        with zipfile.ZipFile(folder / "all.zip", "w") as file:
+            file.write(folder / "show.py", "__main__.py")
+        for program in (["dir"], ["all.zip"], ["done.pyc"], ["-m", "show"], ["-c", show], ["-"]):
+            plain = python(*program, "a", "-m", cwd=folder, input=show)
+            run = python("-m", "tracer", "run", "--quiet", "--no-discover", *program, "a", "-m", cwd=folder, input=show)
+            assert plain.stdout.count("-m") and (run.stdout, run.stderr) == (plain.stdout, plain.stderr), program
+
+    def test_what_a_package_raises_when_it_is_imported(self, folder):
+        for name, text, code in (("bad", "raise ValueError('of mine')", 1), ("missing", "import no_such_thing", 1),
+                                 ("ends", "raise SystemExit(7)", 7)):
+            (folder / name).mkdir()
+            (folder / name / "__init__.py").write_text(text)
+            (folder / name / "__main__.py").touch()
+            run = python("-m", "tracer", "run", "-m", name, cwd=folder)
+            assert run.returncode == code and "torchgraft" not in run.stderr, run.stderr
+            assert "runpy" not in run.stderr and "command_line" not in run.stderr
+            assert ("Traceback" in run.stderr) == (code == 1)
+
+    @pytest.mark.parametrize("hook, code, told", [
+        ("raise RuntimeError('of the hook')", 1, "Error in sys.excepthook:"), ("sys.exit(11)", 11, ""),
+        ("print('mine', len(traceback.extract_tb(tb)), file=sys.stderr)", 1, "mine 1\n"),
+    ])
+    def test_the_programs_own_hook_for_exceptions(self, folder, hook, code, told):
+        (folder / "ends.py").write_text(
+            f"import sys, traceback\ndef hook(t, e, tb):\n    {hook}\nsys.excepthook = hook\n1 / 0\n")
+        plain = python("ends.py", cwd=folder)
+        run = python("-m", "tracer", "run", "--quiet", "--no-discover", "ends.py", cwd=folder)
+        assert (run.returncode, run.stderr) == (plain.returncode, plain.stderr) and run.returncode == code
+        assert run.stderr.startswith(told)
+
+    def test_the_summary_comes_last_and_once(self, folder):
+        """Behind the traceback, threads that go on, and what the program does at its exit; not in a forked child."""
+        (folder / "ends.py").write_text(textwrap.dedent("""
+            import atexit, os, sys, threading, time
+            atexit.register(print, "at exit", file=sys.stderr)
+            def late():
+                time.sleep(0.5)
+                print("thread", file=sys.stderr)
+            if not (child := os.fork()):
+                sys.exit(3)
+            os.waitpid(child, 0)
+            threading.Thread(target=late).start()
+            1 / 0
+        """))
+        run = python("-m", "tracer", "run", "ends.py", cwd=folder)
+        order = [run.stderr.find(text) for text in ("ZeroDivisionError", "thread\n", "torchgraft: ends.py ran")]
+        assert run.returncode == 1 and -1 not in order and order == sorted(order), run.stderr
+        assert run.stderr.count("torchgraft: ") == 1
+        assert run.stderr.count("at exit") == 2 and run.stderr.rindex("at exit") < order[2]
+
+    def test_an_interrupt_lets_the_program_end_in_order(self, folder):
+        (folder / "ends.py").write_text("import atexit\natexit.register(print, 'at exit')\nraise KeyboardInterrupt")
+        run = python("-m", "tracer", "run", "ends.py", cwd=folder)
+        assert run.returncode == python("ends.py", cwd=folder).returncode == -2
+        assert run.stdout == "at exit\n" and run.stderr.count("Traceback") == 1
+        assert run.stderr.index("KeyboardInterrupt") < run.stderr.index("torchgraft: ends.py ran")
+
+    @pytest.mark.parametrize("command", ["run", "doctor", "breaks", "scan"])
+    def test_words_too_many_show_the_commands_own_usage(self, capsys, command):
+        target = ["mine:f"] if command == "scan" else []
+        with pytest.raises(SystemExit, match="2"):
+            main([command, *target, "--nothing", *([] if command == "run" else ["extra"])])
+        told = capsys.readouterr().err
+        assert told.startswith(f"usage: torchgraft {command} ") and "unrecognized arguments: --nothing" in told
+
     def test_a_module_that_is_named_and_not_there(self, folder, capsys):
         (folder / "ends.py").write_text("")
         assert main(["run", "--discover", "no_such_module", str(folder / "ends.py")]) == 0
@@ -215,7 +291,7 @@ class TestRun:
 
     @pytest.mark.parametrize("arguments, told", [
         ((), "name a program"), (("missing.py",), "cannot read 'missing.py': No such file"),
-        (("-m", "no_such_module"), "there is no module 'no_such_module'"), ((".",), "is a folder"),
+        (("-m", "no_such_module"), "there is no module 'no_such_module'"), ((".",), "there is no __main__ in '.'"),
         (("--backend", "nothing", "script.py"), "no backend is named 'nothing'"),
         (("--discover", "torch", "script.py"), "never discovered"),
         (("--logs", "gards", "script.py"), "no such log topic"),
@@ -226,14 +302,17 @@ class TestRun:
         assert told in capsys.readouterr().err
 
     def test_what_stands_behind_the_program_is_its_own(self):
-        for given, program, is_module in (
-            (["run", "--backend", "eager", "a.py", "--backend", "x", "-m"], ["a.py", "--backend", "x", "-m"], False),
-            (["run", "--quiet", "-m", "a.b", "--quiet", "c.py"], ["a.b", "--quiet", "c.py"], True),
-            (["run", "-ma.b"], ["a.b"], True),
-            (["run", "--json=x", "a.py"], ["a.py"], False),
+        for given, program, named in (
+            (["run", "--backend", "eager", "a.py", "--backend", "x", "-m"], ["a.py", "--backend", "x", "-m"], ""),
+            (["run", "--quiet", "-m", "a.b", "--quiet", "c.py"], ["a.b", "--quiet", "c.py"], "-m"),
+            (["run", "-ma.b"], ["a.b"], "-m"),
+            (["run", "--json=x", "a.py"], ["a.py"], ""),
+            (["run", "--quiet", "-c", "print(1)", "-c"], ["print(1)", "-c"], "-c"),
+            (["run", "-cprint(1)", "--quiet"], ["print(1)", "--quiet"], "-c"),
+            (["run", "--backend", "-", "-", "-m"], ["-", "-m"], "-"),
         ):
             found = parse(given)
-            assert (found.program, found.is_module) == (program, is_module)
+            assert (found.program, found.named) == (program, named)
         assert parse(["run", "--backend", "eager", "a.py", "--backend", "x"]).backend == "eager"
 
 
@@ -303,7 +382,7 @@ class TestExplain:
         (["nowhere.py:f"], "there is no file 'nowhere.py'"), (["mine:scald"], "name 'scald' is not defined"),
         (["mine:scaled", "--args", "1,,"], "is no list of arguments: SyntaxError"),
         (["mine:scaled", "--args", "1", "--inputs", "mine:INPUTS"], "not both"),
-        (["mine:INPUTS", "--args", "1"], "compile takes a function"),
+        (["mine:INPUTS", "--args", "1"], "explain takes a function"),
         (["mine:Net", "--args", "1"], "not the class"),
         (["bad:f"], "bad cannot be imported: ZeroDivisionError"),
     ])
@@ -321,6 +400,10 @@ class TestOthers:
         assert "scaled" in (mine / "page.html").read_text()
         assert main(["visualize", "mine:scaled", "--args", "torch.ones(3)", "-o", "no/such/page.html"]) == 2
         assert "there is no such folder" in capsys.readouterr().err
+        assert main(["visualize", "mine:scaled", "--args", "torch.ones(3)", "-o", "."]) == 2
+        assert "cannot write '.'" in capsys.readouterr().err
+        assert main(["explain", "mine:scaled", "--args", "torch.ones(3)", "--html", "no/such/page.html"]) == 2
+        assert "cannot write 'no/such/page.html'" in capsys.readouterr().err
         assert main(["visualize", "mine:INPUTS"]) == 2
 
     def test_scan(self, mine, capsys):

@@ -27,6 +27,11 @@ def test_the_pages_are_there() -> None:
     assert set(PAGES) == {"README.md", "README.zh.md", *(f"docs/{name}.md" for name in names)}
 
 
+def test_no_page_has_marks_of_a_merge() -> None:
+    marks = re.compile(r"^(<{7}|={7}|>{7})(\s|$)", re.MULTILINE)
+    assert not [page.name for page in (*ROOT.glob("*.md"), *ROOT.glob("*/*.md")) if marks.search(page.read_text())]
+
+
 #: of the three, one is run on every Python in CI
 COMPILES = dict.fromkeys(NEED_INDUCTOR - {"README.md"}, pytest.mark.compiles)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rewriter.region import KEEP, NONE
 
-from .errors import InternalError
+from .errors import InternalError, users_line
 from .graph.capture import Capture, Exit
 from .guard_sources import weakened
 from .guard_text import write_guards
@@ -183,7 +183,8 @@ def _describe(capture: Capture) -> str:
     if capture.graph_break is None:
         return where
     reason = capture.graph_break
-    line = f" at {reason.stack[-1].filename}:{reason.stack[-1].line}" if reason.stack else ""
+    user = users_line(reason.stack)
+    line = "" if user is None else f" at {user.filename}:{user.line}"
     text = f"{where}, graph break: {reason.title}" + (f": {reason.details}" if reason.details else "")
     return " ".join(text.split())[:200] + line
 

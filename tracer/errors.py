@@ -6,8 +6,12 @@ original bytecode runs.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from .breaks import hint_for
 
@@ -22,6 +26,28 @@ class UserLine:
 
     def __str__(self) -> str:
         return f"{self.filename}:{self.line} in {self.function}"
+
+
+#: what lies in here is torch's own
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+
+
+def is_torchs(filename: str) -> bool:
+    return filename.startswith(_TORCH)
+
+
+def users_line(stack: Sequence[UserLine]) -> UserLine | None:
+    """Of lines, outermost first, the innermost that is not torch's own; or the innermost, if all are; or None."""
+    return next((line for line in reversed(stack) if not is_torchs(line.filename)), stack[-1] if stack else None)
+
+
+def told_where(stack: Sequence[UserLine]) -> str:
+    """The user's line, and where in torch that is about."""
+    line = users_line(stack)
+    if line is None or line is stack[-1]:
+        return "" if line is None else str(line)
+    inner = stack[-1]
+    return f"{line} (in torch, at {inner.filename.removeprefix(_TORCH)}:{inner.line} in {inner.function})"
 
 
 class TorchgraftError(Exception):

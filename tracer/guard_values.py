@@ -19,8 +19,7 @@ from .sources import Source
 def describe(value: object) -> str:
     """A short text for a value in messages; runs no user code."""
     if value is None or type(value) in (int, float, complex, bool, str, bytes):
-        text = repr(value)
-        return text if len(text) <= 60 else text[:57] + "..."
+        return _described(value)
     if is_a(value, Source):
         return str(value)
     if is_a(value, type):
@@ -43,6 +42,15 @@ def describe(value: object) -> str:
     if type(value) in (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, range):
         return repr(value)
     return f"{type(value).__qualname__} object"
+
+
+def _described(value: Any) -> str:
+    """Of what is long only the beginning is written: a string may have millions of characters."""
+    if type(value) is int and value.bit_length() > 4096:  # Python refuses to write the digits of very long ones
+        return f"int of {value.bit_length()} bits"
+    text = repr(value[:60] if type(value) in (str, bytes) else value)
+    longer = len(text) > 60 or (type(value) in (str, bytes) and len(value) > 60)
+    return text[:57] + "..." if longer else text
 
 
 _BY_VALUE = frozenset({

@@ -240,6 +240,9 @@ class GuardSet:
     def __iter__(self) -> Iterator[Guard]:
         return iter(self._guards)
 
+    def __getitem__(self, at: int) -> Guard:
+        return self._guards[at]
+
     def add(self, kind: Kind, source: Source, expected: Any = None, line: Line = None) -> None:
         """InternalError for a guard that contradicts an earlier one. The line is only asked for if the guard is new."""
         if not kind.row.has_source:

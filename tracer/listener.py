@@ -143,7 +143,12 @@ class Listener:
     Called in the thread that captures, within the user's call: be quick, and change nothing. What a listener raises is
     logged (`tracer.errors`), and it hears no more of that capture. What an instruction adds is told between its
     `before` and its `after`: guards in their order, then constants, then nodes. One that breaks has no `after`.
+
+    wants_values: False where nobody looks at the stack and the locals of steps. They are empty then, unless somebody
+    else listens too: to put them into words takes most of the time.
     """
+
+    wants_values: bool = True
 
     def begins(self, begun: Begun) -> None:
         """A capture begins, or begins anew."""

@@ -27,6 +27,13 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def told(error: BaseException) -> str:
+    """An error in one line: its type and message, which may fail to be written itself, and the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return one_line("".join(traceback.format_exception_only(error))) + at
+
+
 class _OneLine(logging.Filter):
     """Whatever a message was made of, it has one line."""
 
@@ -74,7 +81,7 @@ class _Formatter(logging.Formatter):
             return text
         frames = traceback.extract_tb(error.__traceback__)
         way = " > ".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
-        return f"{text}: {type(error).__name__}: {one_line(error)}" + (f" [{way}]" if way else "")
+        return f"{text}: {one_line(''.join(traceback.format_exception_only(error)))}" + (f" [{way}]" if way else "")
 
 
 _handler: logging.Handler | None = None

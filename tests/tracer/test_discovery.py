@@ -437,6 +437,24 @@ class TestWhatIsChosen:
         lib.fill(lib.Made())
         assert chosen() == {"fill"}
 
+    def test_copies_of_callees_that_find_nothing_count_too(self, folder, caplog):
+        """What loads weights: private copies of many functions, each tried for nothing, and all given up together."""
+        parts = "".join(
+            f"def part{n}(tensors):\n    print(end='')\n    return part{n + 1}(tensors)\n" for n in range(30))
+        write(folder, "loading", "import torch\n" + parts + "def part30(tensors):\n    return len(tensors)\n"
+              "def load(tensors):\n    print(end='')\n    return part0(tensors) + 1\n")
+        discover("loading")
+        import loading
+        with caplog.at_level("INFO", "tracer.discovery"):
+            for _ in range(4):
+                assert loading.load([X, X]) == 3
+        assert "load (" in caplog.text and "given up, as its regions have no operators" in caplog.text
+        state = runtime.state_of(loading.load)
+        assert state.given_up and all(copy.given_up for copy in state.family.live())
+        tried = state.family.captures
+        assert 24 <= tried < 32 and not is_grafted(loading.load)
+        assert loading.load([X]) == 2 and state.family.captures == tried
+
     def test_what_only_hands_tensors_on_is_given_up(self, folder, caplog):
         write(folder, "hands", """
             import torch
@@ -699,3 +717,13 @@ class TestParts:
         text = str(tracer.discovered())
         assert text.startswith("discovered: 1 opted in, 1 with tensors in hand and not, ")
         assert "opted in   lib_a.outer (" in text and isinstance(lib, types.ModuleType)
+
+
+@pytest.mark.parametrize("options", [
+    {"discover": 3}, {"discover": [3]}, {"discover": b"lib"}, {"discover": [None]}, {"discover": 0},
+    {"discover": "lib", "discover_filter": "lib"},
+])
+def test_what_is_no_target_or_filter_is_said_at_install(options):
+    with pytest.raises(TypeError, match=r"^discover(_filter)? takes .*, not "):
+        tracer.install(backend="eager", **options)
+    assert not tracer.installed() and not runtime.discovery

@@ -128,7 +128,7 @@ def test_a_callback_that_raises_is_logged_and_the_others_are_called(caplog):
     with caplog.at_level(logging.WARNING, "tracer"), tracer.on_capture(bad), tracer.on_capture(told):
         assert torch.equal(f(X), X + 1)
     [record] = [r for r in caplog.records if "on_capture raised" in r.getMessage()]
-    assert record.exc_info[0] is ZeroDivisionError
+    assert "raised ZeroDivisionError: bad callback at " in record.getMessage()
     assert told.decisions == ["capture"]
     assert tracer.counters()["errors"] == 0
 
@@ -196,3 +196,28 @@ def test_private_callees_and_generators_tell_of_their_own_frames():
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="takes a function"):
         tracer.on_capture(3)
+
+
+def test_what_a_callback_or_listener_raises_is_one_line_with_its_place(installed_eager, caplog):
+    class Unspeakable(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    def f(x):
+        return x + 1
+
+    class Raising(tracer.Listener):
+        def node(self, added):
+            raise ValueError("of the\nlistener")
+
+    def fails(frame, ctx):
+        raise Unspeakable
+
+    with tracer.on_capture(fails), tracer.listen(Raising()), caplog.at_level("WARNING", "tracer"):
+        assert torch.equal(tracer.compile(f, inplace=False)(torch.ones(2)), torch.ones(2) + 1)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and not any(record.exc_info for record in caplog.records)
+    for message, what in zip(sorted(said, key=len), ("ValueError: of the listener at", "Unspeakable"),
+                             strict=True):
+        assert message.startswith(f"{f.__qualname__} ({__file__}:") and what in message
+        assert f"at {__file__}:" in message and "\n" not in message

@@ -269,7 +269,7 @@ def test_as_json():
     report, _ = a_report()
     data = json.loads(json.dumps(report.to_dict()))
     assert set(data) == {
-        "function", "filename", "line", "source", "result", "exception", "note", "errors", "operators", "hits",
+        "function", "filename", "line", "source", "result", "exception", "note", "how", "errors", "operators", "hits",
         "misses", "plain_calls", "seconds", "why_nothing", "bytecode", "entries", "breaks", "recompiles", "callees"}
     for key in data:
         assert re.search(rf"\b{key}\b", type(report).to_dict.__doc__), f"{key} is not documented"

@@ -18,8 +18,9 @@ from ..listener import Listener
 from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
-from ..torch_dynamo import DISABLED
+from ..torch_dynamo import DISABLED, is_disabled
 from ..translate.decisions import Callback
+from . import explaining
 from .disabling import Disabled, disabled
 from .hooks import Hook, calling, listening
 from .marks import mark_dynamic, mark_static, maybe_mark_dynamic
@@ -34,6 +35,9 @@ __all__ = [
 ]  # fmt: skip
 
 runtime = Runtime()
+
+#: the module of what torch.compile gives
+TORCH_COMPILES = "torch._dynamo.eval_frame"
 
 
 def install(
@@ -83,8 +87,10 @@ def install(
     )  # fmt: skip
     if backend is not None and not config.switched_off():
         backends.lookup(backend)  # an unknown name is an error here, not at some first call
+    if discover_filter is not None and not callable(discover_filter):
+        raise TypeError(f"discover_filter takes a function, not {discover_filter!r}")
     log.set_logs_from_environment()
-    if discover:
+    if discover or not isinstance(discover, Iterable):
         runtime.discover(discover, discover_filter)
     runtime.install(settings)
 
@@ -145,26 +151,44 @@ def compile(
     return _compile(fn, chosen, inplace)
 
 
-def _compile(fn: Any, options: Options, inplace: bool) -> Any:
+def compiled_copy(name: str, fn: Any, **options: Any) -> Any:
+    """For the function `name` of ours, which was given fn: an independent copy that is compiled."""
+    return _compile(fn, Options(**options), False, name)
+
+
+def left_alone(fn: Any) -> str:
+    """Why a function is not compiled, if so: it says itself how it is to run."""
+    if not isinstance(fn, types.FunctionType):
+        return ""
+    if is_disabled(fn):
+        return "it is disabled: it runs plain"
+    if fn.__globals__.get("__name__") == TORCH_COMPILES:
+        return "torch.compile has it: give the function that torch.compile was given"
+    return ""
+
+
+def _compile(fn: Any, options: Options, inplace: bool, name: str = "compile") -> Any:
     if isinstance(fn, torch.nn.Module):
         model = fn if inplace else copy_module(fn)
         runtime.adopt_model(model, options)
         return model
     if isinstance(fn, types.FunctionType):
+        if left_alone(fn):
+            return fn
         function = fn if inplace else plain_copy(fn, own_code=True)
         runtime.adopt(function, options)
         return function
     if isinstance(fn, (staticmethod, classmethod)):
-        compiled = _compile(fn.__func__, options, inplace)
+        compiled = _compile(fn.__func__, options, inplace, name)
         return fn if compiled is fn.__func__ else type(fn)(compiled)
     if isinstance(fn, types.MethodType):
         return types.MethodType(_private(fn.__func__, options, inplace), fn.__self__)
     if isinstance(fn, functools.partial):
         return functools.partial(_private(fn.func, options, inplace), *fn.args, **fn.keywords)
     if isinstance(fn, type):
-        raise TypeError(f"compile the methods of {fn.__qualname__}, or its instances, not the class")
+        raise TypeError(f"{name} the methods of {fn.__qualname__}, or its instances, not the class")
     if not callable(fn):
-        raise TypeError(f"compile takes a function, method, module or other callable, not {fn!r}")
+        raise TypeError(f"{name} takes a function, method, module or other callable, not {fn!r}")
     call = getattr(type(fn), "__call__", None)  # noqa: B004 (the function is wanted, not whether there is one)
     if isinstance(call, types.FunctionType):
         return types.MethodType(_private(call, options, inplace), fn)
@@ -173,7 +197,7 @@ def _compile(fn: Any, options: Options, inplace: bool) -> Any:
 
 def _private(function: Any, options: Options, inplace: bool) -> Any:
     """A compiled copy of a function that others use too; in place, all copies of it share what is compiled."""
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, types.FunctionType) or left_alone(function):
         return _compile(function, options, inplace)
     copy = plain_copy(function, own_code=not inplace)
     runtime.adopt(copy, options, tag="private")
@@ -181,12 +205,17 @@ def _private(function: Any, options: Options, inplace: bool) -> Any:
 
 
 def _calling(fn: Callable[..., Any]) -> Any:
-    """A Python function around something that has no bytecode."""
+    """A Python function around something that has no bytecode. It bears its name, also where lines are told."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
     functools.update_wrapper(call, fn)
+    name = found if type(found := getattr(fn, "__qualname__", None)) is str else type(fn).__qualname__
+    name = name.replace("_VariableFunctionsClass.", "torch.")
+    call.__code__ = call.__code__.replace(
+        co_name=name.rpartition(".")[2], co_qualname=name, co_filename=f"<call of {name}>", co_firstlineno=1
+    )
     return call
 
 
@@ -254,36 +283,62 @@ def explain(fn: Any) -> Callable[..., Report]:
     what it raises is in the report (`exception`). `print(report)` shows all, in a terminal with colours,
     `report.summary()` a few lines; notebooks show it as HTML, `report.to_html(path)` writes that as a page, and
     `report.to_dict()` is what JSON takes.
-    """
-    target = fn if runtime.state_of(fn) is not None else compile(fn, inplace=False)
 
-    def call(*args: Any, **kwargs: Any) -> Report:
-        if config.switched_off():
-            result = target(*args, **kwargs)
-            return plain_report(target, result, "TORCHGRAFT=0 in the environment: nothing is compiled")
-        if not runtime.on:
+    A generator is run to its end, at most 100 items of it, and `report.result` is the list of them. A coroutine is run
+    as `asyncio.run` does, and an asynchronous generator too; where an event loop runs already, as in a notebook, await
+    what the call gives: `report = await explain(fn)(*args)`.
+    """
+    target = fn if runtime.state_of(fn) is not None else compiled_copy("explain", fn)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not runtime.on and not config.switched_off():
             raise RuntimeError("nothing is compiled, so there is nothing to explain: call tracer.install() first")
-        result, raised = None, None
-        state = runtime.state_of(target)
-        before, began = 0.0 if state is None else compile_seconds(state), time.perf_counter()
-        try:
-            result = target(*args, **kwargs)
-        except GraphBreak:
-            raise
-        except Exception as error:
-            raised = error
-        seconds = time.perf_counter() - began
-        state = runtime.state_of(target)
-        if state is None:
-            raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be explained")
-        compiling = max(0.0, compile_seconds(state) - before)  # regions may also have gone
-        stance = runtime.translator.stance
-        return report_on(
-            state, result, runtime.registry, exception=raised, call_seconds=seconds, compile_seconds=compiling,
-            note="" if stance.compiles else f"the stance {stance.name!r} holds",
-        )  # fmt: skip
+        measured = _Measured(fn, target)
+        if explaining.is_awaited(target) and explaining.loop_runs():
+            return measured.later(args, kwargs)
+        with measured:
+            measured.found = explaining.called(target, args, kwargs)
+        return measured.report()
 
     return call
+
+
+class _Measured:
+    """One call that is explained: what it takes and raises, and what there is behind it."""
+
+    def __init__(self, fn: Any, target: Any) -> None:
+        self._fn, self._target = fn, target
+        self.found: tuple[Any, str] = None, ""
+        self._raised: BaseException | None = None
+        self._seconds = self._began = self._compiling = 0.0
+
+    def __enter__(self) -> None:
+        state = runtime.state_of(self._target)
+        self._compiling, self._began = 0.0 if state is None else compile_seconds(state), time.perf_counter()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        self._seconds, self._raised = time.perf_counter() - self._began, error
+        return isinstance(error, Exception) and not isinstance(error, GraphBreak)
+
+    async def later(self, args: Any, kwargs: Any) -> Report:
+        with self:
+            self.found = await explaining.called_in_loop(self._target, args, kwargs)
+        return self.report()
+
+    def report(self) -> Report:
+        result, how = self.found
+        why = "TORCHGRAFT=0 in the environment: nothing is compiled" if config.switched_off() else left_alone(self._fn)
+        if why:
+            return plain_report(self._fn, result, why, self._seconds, self._raised)
+        state = runtime.state_of(self._target)
+        if state is None:
+            raise TypeError(f"nothing is known of {self._fn!r}: only Python functions and modules can be explained")
+        compiling = max(0.0, compile_seconds(state) - self._compiling)  # regions may also have gone
+        stance = runtime.translator.stance
+        return report_on(
+            state, result, runtime.registry, exception=self._raised, call_seconds=self._seconds,
+            compile_seconds=compiling, note="" if stance.compiles else f"the stance {stance.name!r} holds", how=how,
+        )  # fmt: skip
 
 
 def explain_recompiles(fn: Any) -> RecompileReport:
@@ -293,6 +348,8 @@ def explain_recompiles(fn: Any) -> RecompileReport:
     user's line that needs the guard, and what would avoid it. Data, and text when it is printed.
     """
     state = runtime.state_of(fn)
+    if state is None and not callable(fn):
+        raise TypeError(f"explain_recompiles takes a function, method or module, not {fn!r}")
     if state is None:
         raise ValueError(f"{fn!r} is not compiled, so it was never compiled again")
     return recompiles_of(state)

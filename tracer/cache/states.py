@@ -87,6 +87,11 @@ class CodeState:
 
     # the original code ----------------------------------------------------------------------------------------------
     @property
+    def is_there(self) -> bool:
+        """Has the code not gone, and with it all that can run it?"""
+        return self._original() is not None
+
+    @property
     def original(self) -> CodeType:
         code = self._original()
         if code is None:
@@ -218,6 +223,8 @@ class Family:
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
+        #: how many captures were tried
+        self.captures = 0
         #: by identity: the functions and codes in whose copies nothing was ever compiled
         self.idle: dict[int, weakref.ref[Any]] = {}
 
@@ -234,9 +241,13 @@ class Family:
         found = self.idle.get(id(original))
         return found is not None and found() is original
 
+    @property
+    def root(self) -> CodeState | None:
+        return self._root()
+
     def live(self) -> list[CodeState]:
         found = (state() for state in self.states)
-        return [state for state in found if state is not None and state.entries]
+        return [state for state in found if state is not None and state.entries and state.is_there]
 
     def drop(self, root: CodeState) -> None:
         """The root goes: so does all that was made for it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import fnmatch
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from .. import api, config
 from ..breaks_page import EXAMPLES, page
@@ -23,8 +24,12 @@ from .parsing import parse
 
 
 def main(given: list[str] | None = None) -> int:
-    """Exit codes: of the program for `run`; else 0, 1 where the user's code failed, 2 where the question was wrong."""
+    """Exit codes: of the program for `run`; else 0, 1 where the user's code failed, 2 where the question was wrong.
+
+    given: the words; None: those that this process was begun with, which ends behind it.
+    """
     options = parse(sys.argv[1:] if given is None else given)
+    options.whole_process = given is None
     try:
         if getattr(options, "logs", None):
             api.set_logs(options.logs)
@@ -41,7 +46,6 @@ def main(given: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not options.program:
         raise Wrong("name a program: run program.py [arguments], or run -m module [arguments]")
-    name, is_module = options.program[0], options.is_module
     sys.argv = list(options.program)
     targets = [part for text in options.discover or ["*"] for part in text.split(",") if part]
     wanted = None if options.no_discover else [*targets, "__main__"]
@@ -49,15 +53,25 @@ def _run(options: argparse.Namespace) -> int:
         backend=options.backend, dynamic=options.dynamic,
         discover=wanted or (), discover_filter=_filter(options.exclude),
     )  # fmt: skip
+    summing = _Summing(options)
+    if options.whole_process:  # behind threads that go on, and whatever the program does at its exit
+        atexit.register(summing.tell)
+
+    def ready(code: CodeType) -> None:
+        if wanted is not None and api.runtime.discovery is not None:
+            api.runtime.discovery.watch_code(code, "__main__")
+        summing.begin()
+
     try:
-        code, program = (running.module if is_module else running.script)(name)
-    except SyntaxError as error:
-        sys.excepthook(type(error), error.with_traceback(None), None)
-        return 1
-    if wanted is not None and api.runtime.discovery is not None:
-        api.runtime.discovery.watch_code(code, "__main__")
-    began = time.perf_counter()
-    return running.execute(code, program, lambda: _summarize(options, name, time.perf_counter() - began))
+        name = "-" if options.named == "-" else options.program[0]
+        return running.execute(lambda: running.FINDERS[options.named](name), ready)
+    except Wrong:
+        summing.began = None
+        raise
+    finally:
+        summing.end()
+        if not options.whole_process:
+            summing.tell()
 
 
 def _filter(patterns: list[str] | None) -> Callable[[FunctionType], bool] | None:
@@ -67,23 +81,43 @@ def _filter(patterns: list[str] | None) -> Callable[[FunctionType], bool] | None
     return lambda f: not any(fnmatch.fnmatchcase(f"{f.__module__}.{f.__qualname__}", pattern) for pattern in wanted)
 
 
-def _summarize(options: argparse.Namespace, name: str, seconds: float) -> None:
-    summary = api.runtime.summary()
-    if options.json is not None:
-        try:
-            _write(options.json, json.dumps({"program": name, "seconds": seconds, **summary.to_dict()}, indent=1))
-        except Wrong as error:  # the program has run, and its exit code is what counts
-            print(f"torchgraft: {error}", file=sys.stderr)
-    if options.quiet:
-        return
-    lines = [f"torchgraft: {name} ran {seconds:.1f} s"]
-    if config.switched_off():
-        lines.append("  TORCHGRAFT=0 in the environment: nothing was compiled")
-    elif not api.installed():
-        lines.append("  the program has called tracer.uninstall(), so nothing is left to tell")
-    else:
-        lines.append(str(summary))
-    print("\n".join(lines), file=sys.stderr)
+class _Summing:
+    """The summary of one program, told once, in the process that began it. Nothing is told of what never began."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._name = {"-c": "-c", "-": "standard input"}.get(options.named, options.program[0])
+        self._process = os.getpid()
+        self._seconds = 0.0
+        self.began: float | None = None
+
+    def begin(self) -> None:
+        self.began = time.perf_counter()
+
+    def end(self) -> None:
+        if self.began is not None:
+            self._seconds = time.perf_counter() - self.began
+
+    def tell(self) -> None:
+        if self.began is None or os.getpid() != self._process:
+            return
+        self.began, summary, options = None, api.runtime.summary(), self._options
+        if options.json is not None:
+            data = {"program": self._name, "seconds": self._seconds, **summary.to_dict()}
+            try:
+                _write(options.json, json.dumps(data, indent=1))
+            except Wrong as error:  # the program has run, and its exit code is what counts
+                print(f"torchgraft: {error}", file=sys.stderr)
+        if options.quiet:
+            return
+        lines = [f"torchgraft: {self._name} ran {self._seconds:.1f} s"]
+        if config.switched_off():
+            lines.append("  TORCHGRAFT=0 in the environment: nothing was compiled")
+        elif not api.installed():
+            lines.append("  the program has called tracer.uninstall(), so nothing is left to tell")
+        else:
+            lines.append(str(summary))
+        print("\n".join(lines), file=sys.stderr)
 
 
 # looking at one function ----------------------------------------------------------------------------------------------
@@ -98,7 +132,7 @@ def _explain(options: argparse.Namespace) -> int:
     for _ in range(options.calls):
         report = explained(*args, **kwargs)
     if options.html is not None:
-        report.to_html(options.html)
+        _write(options.html, report.to_html())
     if options.json is not None:
         _write(options.json, json.dumps(report.to_dict(), indent=1))
     if options.html is None and options.json is None:
@@ -115,10 +149,15 @@ def _visualize(options: argparse.Namespace) -> int:
     api.install(dynamic=options.dynamic)
     if not callable(fn) or isinstance(fn, type):
         raise Wrong(f"{options.target} is no function, method or model: {fn!r}")
+    if why := api.left_alone(fn):
+        raise Wrong(f"{options.target} cannot be shown: {why}")
     if not os.path.isdir(os.path.dirname(os.path.abspath(options.output))):
         raise Wrong(f"cannot write {options.output!r}: there is no such folder")
     backend = {} if options.backend is None else {"backend": options.backend}
-    path = visualize(fn, *args, path=options.output, **backend, **kwargs)
+    try:
+        path = visualize(fn, *args, path=options.output, **backend, **kwargs)
+    except OSError as error:
+        raise Wrong(f"cannot write {options.output!r}: {error.strerror}") from error
     print(path)
     return 0
 

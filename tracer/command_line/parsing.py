@@ -16,7 +16,8 @@ train:Trainer.step. Modules are looked for from the current folder on.
 _RUN = """\
 Runs a program unchanged, as `python program.py arguments` does, with torchgraft on: functions that start with tensors
 in hand are opted in by themselves. Behind it a summary is printed on stderr: what was compiled, broke, was recompiled,
-and how much ran compiled. All that stands behind the program's name is the program's.
+and how much ran compiled. All that stands behind the program's name is the program's. As for python, a program is a
+file, a folder or zip file with a __main__.py, `-m module`, `-c text`, or `-` for what comes from standard input.
 """
 
 
@@ -25,25 +26,37 @@ _VALUED = frozenset(["--discover", "--exclude", "--json", "--backend", "--logs"]
 
 
 def parse(given: list[str]) -> argparse.Namespace:
-    """The options. What stands behind the name of a program to `run` is the program's, whatever it looks like."""
-    head, program, is_module = _split(given) if given[:1] == ["run"] else (given, [], False)
-    options = parser().parse_args(head)
-    options.program, options.is_module = program, is_module
+    """The options. What stands behind the name of a program to `run` is the program's, whatever it looks like.
+
+    program: its name and arguments.  named: "-m", "-c" or "-" where it is a module, a text or what comes from stdin.
+    """
+    head, program, named = _split(given) if given[:1] == ["run"] else (given, [], "")
+    root = parser()
+    options, unknown = root.parse_known_args(head)
+    if unknown:  # argparse itself would show the usage of all
+        _command(root, options.command).error(f"unrecognized arguments: {' '.join(unknown)}")
+    options.program, options.named = program, named
     return options
 
 
-def _split(given: list[str]) -> tuple[list[str], list[str], bool]:
+def _command(root: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    commands = next(a for a in root._actions if isinstance(a, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices[name]
+    return found
+
+
+def _split(given: list[str]) -> tuple[list[str], list[str], str]:
     at = 1
     while at < len(given):
         word = given[at]
-        if word == "-m":
-            return given[:at], given[at + 1 :], True
-        if word.startswith("-m") and not word.startswith("--"):
-            return given[:at], [word[2:], *given[at + 1 :]], True
-        if not word.startswith("-"):
-            return given[:at], given[at:], False
+        if word in ("-m", "-c"):
+            return given[:at], given[at + 1 :], word
+        if word[:2] in ("-m", "-c"):
+            return given[:at], [word[2:], *given[at + 1 :]], word[:2]
+        if not word.startswith("-") or word == "-":
+            return given[:at], given[at:], word if word == "-" else ""
         at += 2 if word in _VALUED else 1
-    return given, [], False
+    return given, [], ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,7 +97,7 @@ def _add(commands: Any, name: str, what: str, description: str | None = None) ->
 
 def _add_run(commands: Any) -> None:
     run = _add(commands, "run", "run a program unchanged, with torchgraft on, and sum up what came of it", _RUN)
-    run.usage = "torchgraft run [options] (program.py | -m module) [arguments of the program]"
+    run.usage = "torchgraft run [options] (program.py | -m module | -c text | -) [arguments of the program]"
     run.add_argument("--discover", action="append", metavar="NAMES",
                      help="modules whose functions are opted in by themselves, each with all below it, separated by "
                      "commas (default: '*', all that use torch, and the program)")

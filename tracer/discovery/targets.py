@@ -18,6 +18,7 @@ Filter = Callable[[FunctionType], bool]
 
 #: Nothing of these is ever discovered: what torch does with tensors is operators to us.
 _NEVER = frozenset(["torch", "torchgen", "functorch", "triton", "tracer", "rewriter", "bytecode"])
+_KINDS = "names of modules, modules, classes, functions, methods and models"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -36,6 +37,8 @@ class Targets:
     def add(self, targets: Iterable[Target] | Target) -> list[FunctionType]:
         """Take note of names; gives the functions that were named themselves, or as a class or a model."""
         one = isinstance(targets, (str, ModuleType, type)) or callable(targets)
+        if not one and (isinstance(targets, (bytes, bytearray)) or not isinstance(targets, Iterable)):
+            raise TypeError(f"discover takes one or several of {_KINDS}, not {targets!r}")
         names: list[str] = []
         functions: list[FunctionType] = []
         several: Any = [targets] if one else targets
@@ -78,6 +81,8 @@ def _check(name: str) -> None:
 
 
 def _functions_of(target: Any) -> list[FunctionType]:
+    if not callable(target) and not isinstance(target, (staticmethod, classmethod, property)):
+        raise TypeError(f"discover takes {_KINDS}, not {target!r}")
     if isinstance(target, torch.nn.Module):
         classes = {cls: None for module in target.modules() for cls in type(module).__mro__}
         found = [f for cls in classes if not is_never(cls.__module__) for f in functions_of_class(cls)]

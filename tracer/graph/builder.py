@@ -412,9 +412,10 @@ class GraphBuilder:
         self._effects.append(node)
         return node
 
-    def nodes(self) -> list[torch.fx.Node]:
-        """Every node that is there now, inputs among them."""
-        return list(self._nodes)
+    @property
+    def recorded(self) -> Sequence[torch.fx.Node]:
+        """Every node that is there now, inputs among them, in the order they came in. A rollback cuts off the end."""
+        return self._nodes
 
     @property
     def node_count(self) -> int:

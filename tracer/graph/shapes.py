@@ -251,6 +251,13 @@ class Shapes:
         function = self._functions.setdefault(text, Computed(text, len(parts)))
         return Call(self._hold(function, "formula"), parts)
 
+    def in_words(self, message: str) -> str:
+        """A message of torch's, with what its symbols stand for: `s3*4` is `x.shape[0]*4`."""
+        if not self.sources:
+            return message
+        names = {str(symbol): str(source) for symbol, source in self.sources.items()}
+        return re.sub(r"\b[a-z]+\d+\b", lambda word: names.get(word[0], word[0]), message)
+
     def overruled(self) -> list[str]:
         """In words, each size that was marked dynamic and is one number all the same."""
         found = [*self._outside]

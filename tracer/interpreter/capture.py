@@ -214,18 +214,21 @@ class Attempt:
                 if self.loops.goes_round(instruction.unit, frame.ip):
                     return self._land(mark, None)
             except GraphBreak as graph_break:
+                graph_break.details = ctx.in_words(graph_break.details)
                 graph_break.stack = graph_break.stack or ctx.user_stack()
                 told = self.request.fullgraph or len(graph_break.stack) > 1
                 if not told and (instruction.opname, graph_break.title) in QUIET:
                     return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
-                return self._end(mark, self._raises(error), as_operator_failure(error))
+                failure = as_operator_failure(error)
+                failure.args = (ctx.in_words(str(failure)),)
+                return self._end(mark, self._raises(error), failure)
             except RecursionError:
                 return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
-        what = str(error.value) if isinstance(error, Raised) else str(error)
+        what = self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
         graph_break = GraphBreak("exception leaves the function", what)
         graph_break.stack = self.ctx.user_stack()
         return graph_break

@@ -14,7 +14,7 @@ import torch
 
 from rewriter.layouts import RESERVED
 
-from ..errors import CannotUndo, GraphBreak, InternalError, UserLine
+from ..errors import CannotUndo, GraphBreak, InternalError, UserLine, is_torchs
 from ..graph.builder import GraphBuilder, GraphNumber, GraphTensor
 from ..graph.capture import Request
 from ..graph.marks import Marks
@@ -73,6 +73,9 @@ class HeldConstants:
 
     def all(self) -> list[Held]:
         return list(self._held.values())
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 class Context:
@@ -175,6 +178,10 @@ class Context:
 
     def known_values(self) -> list[Value]:
         return [value for _, value in self._known.values()]
+
+    @property
+    def number_of_constants(self) -> int:
+        return len(self._constants)
 
     def held_constants(self) -> list[Held]:
         """Those that were asked for until now, in order."""
@@ -353,7 +360,15 @@ class Context:
 
     # where we are ---------------------------------------------------------------------------------------------------
     def here(self) -> UserLine | None:
+        """The user's line: what torch's own code needs is needed by who called it."""
+        for frame in reversed(self.frames):
+            if not is_torchs(frame.code.co_filename):
+                return frame.user_line()
         return self.frames[-1].user_line() if self.frames else None
+
+    def in_words(self, message: str) -> str:
+        """A message in which torch may have named symbols, with what they stand for."""
+        return self.graph.shapes.in_words(message)
 
     def user_stack(self) -> tuple[UserLine, ...]:
         return tuple(frame.user_line() for frame in self.frames)

@@ -38,6 +38,7 @@ from ..listener import (
     GuardAdded,
     Listener,
     Restarted,
+    Shown,
     Step,
     TakenBack,
 )
@@ -69,11 +70,12 @@ def in_nobodys_way(method: Callable[..., None]) -> Callable[..., None]:
             return
         try:
             method(self, *args)
-        except Exception:
+        except Exception as error:
             if strict():
                 raise
             self.listeners.clear()
-            log.errors.warning("a capture could not be told to its listeners", exc_info=True)
+            log.errors.warning("%s: a capture could not be told to its listeners: %s", self.where, log.told(error))
+            log.errors.debug("%s: a capture could not be told to its listeners", self.where, exc_info=error)
 
     return tell
 
@@ -83,31 +85,40 @@ class Telling:
 
     def __init__(self, listeners: list[Listener], attempt: Attempt) -> None:
         self.listeners = listeners
+        self._values = any(listener.wants_values for listener in listeners)
+        code = attempt.request.decoded.code
+        self.where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
         self._ctx = attempt.ctx
         self._guards: list[Guard] = []
         self._constants: dict[str, None] = {}
-        #: by identity of a node that was told, which is held so that it stays its own
-        self._nodes: dict[int, tuple[torch.fx.Node, str]] = {}
+        #: with the names under which they were told
+        self._nodes: list[tuple[torch.fx.Node, str]] = []
 
     def tell(self, what: str, told: Any) -> None:
         """A listener that raises hears no more; the capture goes on."""
         for listener in list(self.listeners):
             try:
                 getattr(listener, what)(told)
-            except Exception:
+            except Exception as error:
                 self.listeners.remove(listener)
-                log.errors.warning("a listener raised in %s(), and hears no more of this capture", what, exc_info=True)
+                log.errors.warning(
+                    "%s: a listener's %s() raised %s; it hears no more of this capture",
+                    self.where, what, log.told(error),
+                )  # fmt: skip
+                log.errors.debug("%s: a listener's %s() raised", self.where, what, exc_info=error)
 
     @in_nobodys_way
     def step(self, what: str, frame: Frame, instruction: Instruction) -> None:
         self.tell_new()
         ctx, depth = self._ctx, len(self._ctx.frames) - 1
-        cells = {name: shown(ctx, cell) for name, cell in frame.cells.items()}
-        bound = {name: shown(ctx, value) for name, value in frame.locals.items()}
-        stack = tuple(shown(ctx, value) for value in frame.stack)
+        bound: dict[str, Shown] = {}
+        stack: tuple[Shown, ...] = ()
+        if self._values:
+            bound = {name: shown(ctx, value) for name, value in (*frame.locals.items(), *frame.cells.items())}
+            stack = tuple(shown(ctx, value) for value in frame.stack)
         step = Step(
             depth, frame.code.co_qualname, frame.code, instruction.index, instruction.offset, instruction.opname,
-            argument_text(instruction), instruction.positions, stack, {**bound, **cells},
+            argument_text(instruction), instruction.positions, stack, bound,
         )  # fmt: skip
         self.tell(what, step)
 
@@ -115,32 +126,40 @@ class Telling:
     def tell_new(self) -> None:
         """What was added since, and what was taken back."""
         self._tell_taken_back()
-        guards = list(self._ctx.guards)
-        for guard in guards[len(self._guards) :]:
+        guards, nodes = self._ctx.guards, self._ctx.graph.recorded
+        while len(self._guards) < len(guards):
+            self._guards.append(guard := guards[len(self._guards)])
             self.tell("guard", guard_added(guard))
-        self._guards = guards
+        if self._ctx.number_of_constants != len(self._constants):
+            self._tell_constants()
+        if len(self._nodes) == len(nodes):
+            return
+        sources = {id(given.node): self._ctx.inputs.get(id(given)) for given in self._ctx.graph.inputs}
+        while len(self._nodes) < len(nodes):
+            node = nodes[len(self._nodes)]
+            self._nodes.append((node, node.name))
+            source = sources.get(id(node))
+            self.tell("node", node_added(node, "" if source is None else str(source)))
+
+    def _tell_constants(self) -> None:
         for held in self._ctx.held_constants():
             if held.name not in self._constants:
                 self._constants[held.name] = None
                 self.tell("constant", ConstantAdded(held.name, shown_object(held.value)[1]))
-        new = [node for node in self._ctx.graph.nodes() if id(node) not in self._nodes]
-        sources = {id(given.node): self._ctx.inputs.get(id(given)) for given in self._ctx.graph.inputs} if new else {}
-        for node in new:
-            self._nodes[id(node)] = node, node.name
-            source = sources.get(id(node))
-            self.tell("node", node_added(node, "" if source is None else str(source)))
 
     def _tell_taken_back(self) -> None:
-        guards, nodes = list(self._ctx.guards), {id(node) for node in self._ctx.graph.nodes()}
-        kept = 0
-        while kept < min(len(guards), len(self._guards)) and guards[kept] is self._guards[kept]:
-            kept += 1
-        gone = {key: name for key, (_, name) in self._nodes.items() if key not in nodes}
-        if gone or kept < len(self._guards):
-            self.tell("taken_back", TakenBack(tuple(gone.values()), len(self._guards) - kept))
-            self._guards = self._guards[:kept]
-            for key in gone:
-                del self._nodes[key]
+        """Both lists grow, and only their ends are ever cut off: what is still there is the beginning of what was told.
+        """
+        guards, nodes = self._ctx.guards, self._ctx.graph.recorded
+        kept, kept_nodes = min(len(guards), len(self._guards)), min(len(nodes), len(self._nodes))
+        while kept and guards[kept - 1] is not self._guards[kept - 1]:
+            kept -= 1
+        while kept_nodes and nodes[kept_nodes - 1] is not self._nodes[kept_nodes - 1][0]:
+            kept_nodes -= 1
+        if kept < len(self._guards) or kept_nodes < len(self._nodes):
+            gone = tuple(name for _, name in self._nodes[kept_nodes:])
+            self.tell("taken_back", TakenBack(gone, len(self._guards) - kept))
+            del self._guards[kept:], self._nodes[kept_nodes:]
 
 
 def guard_added(guard: Guard) -> GuardAdded:

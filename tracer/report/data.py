@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ..cache import BreakRecord
 from ..errors import UserLine
@@ -64,7 +64,7 @@ class EntryReport:
     """One entry: the text behind it is what runs there.
 
     offset: of its instruction in the function's own code.  misses: how often no region fitted.  plain: how often none
-    did since the entry is at its limit and gets no more.
+    did since the entry gets no more: it is at its limit, or nothing more is compiled there.
     """
 
     index: int
@@ -114,7 +114,7 @@ class Report:
 
     `regions`, `entries`, `breaks`, `recompiles`, `bytecode` and `callees` (private copies of callees that broke) hold
     what is printed. call_seconds: what the explained call took, compile_seconds: what of that went into captures and
-    backends.  source: the function's text, where it can be had.
+    backends.  source: the function's text, where it can be had.  how: what the call was, if it was run to its end.
 
     In a terminal `print(report)` has colours (not with NO_COLOR in the environment); `report.text()` never has.
     """
@@ -134,6 +134,7 @@ class Report:
     call_seconds: float | None = None
     compile_seconds: float = 0.0
     source: str = field(default="", repr=False)
+    how: str = ""
 
     @property
     def regions(self) -> tuple[RegionReport, ...]:
@@ -154,7 +155,7 @@ class Report:
 
     @property
     def plain_calls(self) -> int:
-        """How often an entry that is at its limit was reached by what none of its regions fits."""
+        """How often an entry that gets no more regions was reached by what none of them fits."""
         return sum(entry.plain for entry in self.entries)
 
     def why_nothing(self) -> tuple[str, ...]:
@@ -189,8 +190,16 @@ class Report:
     def _repr_html_(self) -> str:
         return html.fragment(self)
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """One self-contained page; gives its path."""
+    @overload
+    def to_html(self) -> str: ...
+
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> Path: ...
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> Path | str:
+        """One self-contained page, written to `path`, which it gives; without a path it gives the page's text."""
+        if path is None:
+            return html.page(self)
         written = Path(path)
         written.write_text(html.page(self), encoding="utf-8")
         return written
@@ -198,7 +207,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON takes it.
 
-        Keys: function, filename, line, source; result (its type) and exception (its text), or None; note; errors;
+        Keys: function, filename, line, source; result (its type) and exception (its text), or None; note; how; errors;
         hits, misses, plain_calls, operators; seconds: {call, compile}; why_nothing; bytecode, entries (with regions,
         and these with guards and graph), breaks, recompiles, callees: lists of what the dataclasses of the same name
         hold. A user's line is {filename, line, function}.
@@ -207,7 +216,7 @@ class Report:
             "function": self.function, "filename": self.filename, "line": self.line, "source": self.source,
             "result": None if self.result is None else type(self.result).__qualname__,
             "exception": None if self.exception is None else words_of.exception_text(self.exception),
-            "note": self.note, "errors": list(self.errors), "operators": self.operators,
+            "note": self.note, "how": self.how, "errors": list(self.errors), "operators": self.operators,
             "hits": self.hits, "misses": self.misses, "plain_calls": self.plain_calls,
             "seconds": {"call": self.call_seconds, "compile": self.compile_seconds},
             "why_nothing": list(self.why_nothing()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from types import CodeType
@@ -30,6 +31,7 @@ def report_on(
     call_seconds: float | None = None,
     compile_seconds: float = 0.0,
     note: str = "",
+    how: str = "",
 ) -> Report:
     """What is there now. The private copies of one compile are listed with its root, once each."""
     entries = [] if state.cold else [_entry(state, entry) for _, entry in sorted(state.entries.items())]
@@ -41,17 +43,22 @@ def report_on(
     return Report(
         state.name, state.filename, state.line, result, tuple(entries), tuple(breaks), tuple(state.errors),
         tuple(inner), exception, note, _bytecode(state), recompiles_of(state, callees=False), call_seconds,
-        compile_seconds, source_of(state.original),
+        compile_seconds, source_of(state.original), how,
     )  # fmt: skip
 
 
-def plain_report(fn: Any, result: Any, why: str, call_seconds: float | None = None) -> Report:
+def plain_report(
+    fn: Any, result: Any, why: str, call_seconds: float | None = None, exception: BaseException | None = None
+) -> Report:
     """Of a function that ran plain."""
-    code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    name, (filename, line) = getattr(fn, "__qualname__", type(fn).__qualname__), ("", 0)
+    inner = fn
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    code = getattr(getattr(inner, "forward", inner), "__code__", None)
+    name, (filename, line) = getattr(inner, "__qualname__", type(inner).__qualname__), ("", 0)
     if code is not None:
         filename, line = code.co_filename, code.co_firstlineno
-    return Report(name, filename, line, result, (), (), (why,), (), call_seconds=call_seconds)
+    return Report(name, filename, line, result, (), (), (why,), (), exception, call_seconds=call_seconds)
 
 
 def compile_seconds(state: CodeState) -> float:

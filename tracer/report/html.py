@@ -48,6 +48,8 @@ def _body(report: Report) -> str:
     ]
     if report.note and report.note not in report.why_nothing():
         parts.append(f'<p class="notice hint">{escape(report.note)}</p>')
+    if report.how:
+        parts.append(f'<p class="notice dim">{escape(report.how)}</p>')
     if report.exception is not None:
         parts.append(f'<p class="notice error">the call raised {escape(exception_text(report.exception))}</p>')
     if report.plain_calls:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cache import CodeState
 from ..discovery import Discovered
+from ..errors import told_where
 
 #: So many functions, breaks and recompiles are listed; the rest is counted.
 _LISTED = 12
@@ -131,11 +132,11 @@ def _function(name: str, filename: str, line: int, states: list[CodeState]) -> F
 
 
 def _breaks(states: list[CodeState]) -> Iterator[BreakSummary]:
-    """By title and the user's innermost line: private copies meet what their originals met."""
+    """By title and the user's line: private copies meet what their originals met."""
     found: dict[tuple[str, str, str], BreakSummary] = {}
     for state in states:
         for record in state.breaks.values():
-            where = str(record.stack[-1]) if record.stack else state.place()
+            where = told_where(record.stack) or state.place()
             key = record.title, record.details, where
             count = record.count + (found[key].count if key in found else 0)
             found[key] = BreakSummary(record.title, record.details, record.hint, where, count)

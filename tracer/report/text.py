@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..errors import UserLine
+from ..errors import told_where
 from .words import counted, took
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def _why_nothing(report: Report) -> list[Line]:
 
 def summary_lines(report: Report) -> list[Line]:
     lines: list[Line] = [("head", head(report)), *_ending(report), *_why_nothing(report)]
-    seen: dict[str, UserLine | None] = {}
+    seen: dict[str, str] = {}
     for each in (report, *report.callees):
         for met in each.breaks:
-            seen.setdefault(_what(met), met.stack[-1] if met.stack else None)
-    lines += [("break", f"  break: {what}" + ("" if line is None else f"   [{line}]")) for what, line in seen.items()]
+            seen.setdefault(_what(met), told_where(met.stack))
+    lines += [("break", f"  break: {what}" + (f"   [{where}]" if where else "")) for what, where in seen.items()]
     if report.plain_calls:
         lines.append(("recompile", f"  {_ran_plain(report.plain_calls)}"))
     lines += [("head", f"  private copy of {head(callee)}") for callee in report.callees]
@@ -95,11 +95,11 @@ def report_lines(report: Report) -> list[Line]:
 
 
 def _numbers(report: Report) -> list[Line]:
-    parts = []
+    parts = [report.how] if report.how else []
     if report.call_seconds is not None:
         parts.append(f"this call took {took(report.call_seconds)}")
         if report.compile_seconds:
-            parts[0] += f", {took(report.compile_seconds)} of it captures and backends"
+            parts[-1] += f", {took(report.compile_seconds)} of it captures and backends"
     if report.regions:
         parts.append(f"{counted(report.hits, 'hit')}, {_misses(report.misses)}")
     lines = [("dim", f"  {'; '.join(parts)}")] if parts else []

@@ -33,45 +33,38 @@ def scan(fn: Any) -> ScanReport:
     by the types on the stack, which of these capture takes into a graph, and why not the others. The call is a real
     one, of a copy with the original bytecode, and what it raises is in the report (`exception`); nothing is compiled.
 
-    fn: a function, a method, or a model, whose `forward` is meant (hooks do not run). Generators and coroutines can be
-    scanned without arguments only.
+    fn: a function, a method, or a model, whose `forward` is meant (hooks do not run). A generator is run to its end, at
+    most 100 items of it, and so is a coroutine, as `asyncio.run` does.
     """
-    function, first = _function(fn)
+    function, first, named = _function(fn)
     decoded = decode(original_code(function.__code__))
     code = decoded.code
-    suspends = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    call: Any = scan_call(function, api.runtime.translator.lock, first)
-    if code.co_flags & suspends:
-        call = functools.partial(_refuse, fn)
+    call = scan_call(function, api.runtime.translator.lock, first, named)
     return ScanReport(
         function.__qualname__, code.co_filename, code.co_firstlineno, tuple(rows(decoded)), call=call
     )
 
 
-def _function(fn: Any) -> tuple[FunctionType, tuple[object, ...]]:
-    """The Python function, and the arguments that it has already."""
+def _function(fn: Any) -> tuple[FunctionType, tuple[object, ...], dict[str, object]]:
+    """The Python function, and the arguments that it has already, by position and by name."""
     if isinstance(fn, torch.nn.Module):
         fn = fn.forward
     if isinstance(fn, (staticmethod, classmethod)):
         fn = fn.__func__
-    if isinstance(fn, functools.partial) and not fn.keywords:
-        function, first = _function(fn.func)
-        return function, (*first, *fn.args)
+    if isinstance(fn, functools.partial):
+        function, first, named = _function(fn.func)
+        return function, (*first, *fn.args), {**named, **fn.keywords}
     if isinstance(fn, type):
         raise TypeError(f"scan the methods of {fn.__qualname__}, or its instances, not the class")
     if isinstance(fn, FunctionType):
-        return fn, ()
+        return fn, (), {}
     if inspect.ismethod(fn):
-        function, first = _function(fn.__func__)
-        return function, (fn.__self__, *first)
+        function, first, named = _function(fn.__func__)
+        return function, (fn.__self__, *first), named
     call = getattr(type(fn), "__call__", None)  # noqa: B004 (the function is wanted, not whether there is one)
     if isinstance(call, FunctionType):
-        return call, (fn,)
+        return call, (fn,), {}
     raise TypeError(f"scan takes a Python function, method or model, not {fn!r}")
-
-
-def _refuse(fn: Any, *args: Any, **kwargs: Any) -> ScanReport:
-    raise TypeError(f"{fn!r} runs when it is iterated or awaited, not when it is called: scan it without arguments")
 
 
 setattr(scan, DISABLED, True)

@@ -22,7 +22,8 @@ from rewriter.region import EntryLayout
 from rewriter.text import compile_slot, new_slot
 
 from .. import config, log
-from ..errors import GraphBreak, OperatorFailed, UserLine, forget_frames
+from ..api import explaining
+from ..errors import GraphBreak, OperatorFailed, forget_frames, told_where
 from ..graph.capture import Capture, Request
 from ..interpreter.capture import capture
 from ..interpreter.listening import Listening
@@ -190,7 +191,7 @@ class Probed:
         self._wanted |= first_enterable(self.decoded, behind(self.decoded, captured))
 
     def _note_break(self, at: int, error: GraphBreak) -> None:
-        where: UserLine | str = error.stack[-1] if error.stack else f"offset {self.decoded.instructions[at].offset}"
+        where = told_where(error.stack) or f"offset {self.decoded.instructions[at].offset}"
         what = error.title + (f": {error.details}" if error.details else "")
         for instruction in self._unit(self.decoded.instructions[at].unit):
             self.reasons[instruction.index] = BROKE, what
@@ -226,22 +227,23 @@ class Probed:
 
 
 def scan_call(
-    function: FunctionType, lock: CompileLock, first: tuple[object, ...]
+    function: FunctionType, lock: CompileLock, first: tuple[object, ...], named: dict[str, object]
 ) -> Callable[..., ScanReport]:
-    """`scan(fn)(*args)`; `first`: what a bound method has of its arguments already."""
+    """`scan(fn)(*args)`; `first`, `named`: the arguments that it has already."""
 
     def call(*args: Any, **kwargs: Any) -> ScanReport:
+        explaining.must_not_await("scan", function)
         probed = Probed(function, lock)
-        result, raised = None, None
+        result, raised, how = None, None, ""
         try:
-            result = probed.function(*first, *args, **kwargs)
+            result, how = explaining.called(probed.function, (*first, *args), {**named, **kwargs})
         except Exception as error:
             raised = error
         probed.ended()
         code = probed.decoded.code
         return ScanReport(
             function.__qualname__, code.co_filename, code.co_firstlineno, tuple(probed.rows()), True, result, raised,
-            tuple(probed.breaks),
+            tuple(probed.breaks), how=how,
         )  # fmt: skip
 
     return call

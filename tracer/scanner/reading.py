@@ -13,6 +13,8 @@ _NO_OPERATORS = ("placeholder", "output", "get_attr")
 class Reading(Listener):
     """Listens to one capture; of one that begins anew the last attempt counts."""
 
+    wants_values = False
+
     def __init__(self) -> None:
         self._read: list[int] = []
         self._nodes: dict[str, int] = {}

@@ -60,6 +60,7 @@ class ScanReport:
     """A function's instructions. Of a scan without a call, it can be called itself: `scan(fn)(*args)`.
 
     instructions: all of them.  result, exception: of the call.  breaks: why regions ended, each with its line.
+    how: what the call was, if it was run to its end.
     """
 
     function: str
@@ -70,6 +71,7 @@ class ScanReport:
     result: Any = None
     exception: BaseException | None = None
     breaks: tuple[str, ...] = ()
+    how: str = ""
     call: Callable[..., ScanReport] | None = field(default=None, repr=False, compare=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> ScanReport:
@@ -109,7 +111,7 @@ class ScanReport:
             "number_of_instructions": len(self.instructions), "candidates": len(self.candidates),
             "tensor_operations": len(self.tensor_operations),
             "captured": [{"offset": i.offset, "opname": i.opname, "nodes": list(i.nodes)} for i in self.captured],
-            "capture_rate": self.capture_rate, "breaks": list(self.breaks), "instructions": rows,
+            "capture_rate": self.capture_rate, "how": self.how, "breaks": list(self.breaks), "instructions": rows,
         }  # fmt: skip
 
     def summary(self) -> str:
@@ -120,6 +122,7 @@ class ScanReport:
         rate = self.capture_rate
         lines = [f"{head}{len(self.tensor_operations)} tensor operations, {len(self.captured)} captured"
                  + ("" if rate is None else f" ({rate:.0%})")]
+        lines += [f"  {self.how}"] if self.how else []
         if self.exception is not None:
             lines.append(f"  the call raised {type(self.exception).__name__}: {self.exception}")
         lines += [f"  captured at {i.offset}: {i.opname} {i.arg}".rstrip() + f" -> {', '.join(i.nodes)}"

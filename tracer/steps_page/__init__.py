@@ -6,8 +6,6 @@ Steps 1 and 2 come from a listener on the real capture (`recording.py`), step 3 
 
 from __future__ import annotations
 
-import collections
-import inspect
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -18,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import api, config
+from ..api import explaining
 from ..cache import CodeState
 from ..config import Backend
 from ..report import report_on
@@ -45,16 +44,17 @@ def visualize(
     fn, a function or model, is left alone: a copy of it is compiled, with `backend`, and called with these arguments.
     The calls are real ones: one to capture, one more with the same arguments, which shows a hit, and one that is to
     show a miss: with `second`, positional arguments, or else with one row more in all tensors that have as many as the
-    first one. A generator that fn gives is run to its end.
+    first one. A generator is run to its end (at most 100 items of it), and so is a coroutine, as `asyncio.run` does.
 
     The file needs nothing else, no network either. Gives its path. What the first call raises is shown, not raised.
     """
     if config.switched_off() or not api.runtime.on:
         raise RuntimeError("nothing is compiled, so there is nothing to see: call tracer.install() first")
-    target = api.compile(fn, inplace=False, backend=backend, isolate_recompiles=True)
+    explaining.must_not_await("visualize", fn)
+    target = api.compiled_copy("visualize", fn, backend=backend, isolate_recompiles=True)
     state = api.runtime.state_of(target)
     if state is None:
-        raise ValueError(f"nothing is known of {fn!r}: only Python functions and modules can be shown")
+        raise TypeError(f"{fn!r} cannot be shown: {api.left_alone(fn) or 'it is no Python function or module'}")
     recorder = Recorder()
     with api.listen(recorder), api.on_capture(recorder.decided):
         raised = _call(target, args, kwargs)
@@ -86,9 +86,7 @@ def _noting(decisions: list[Decision]) -> Callable[[FrameType, Decision], None]:
 def _call(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """What it raised, in words."""
     try:
-        result = target(*args, **kwargs)
-        if inspect.isgenerator(result):
-            collections.deque(result, maxlen=0)
+        explaining.called(target, args, kwargs)
     except Exception as error:
         return exception_text(error)
     return ""

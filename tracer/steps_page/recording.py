@@ -119,6 +119,8 @@ class Recorder(Listener):
         self.truncated = False
         self._limit = limit
         self._numbers: dict[Shown, int] = {}
+        #: by the name of an input in the graph, what fetches it
+        self._labels: dict[str, str] = {}
         self._open: list[Json] = []
         self._loose: Json = {}
         self._attempt_at = 0
@@ -132,6 +134,7 @@ class Recorder(Listener):
             self._stop({"k": "begin"})
         self.captures[-1].update(nodes=[], guards=[], constants=[], attempts=begun.attempt, broke=None, landing=None)
         self._attempt_at, self._read, self._open, self._loose = len(self.stops), 0, [], {}
+        self._labels.clear()
 
     def before(self, step: Step) -> None:
         self._read += 1
@@ -240,8 +243,10 @@ class Recorder(Listener):
 
     def _node(self, added: NodeAdded) -> Json:
         """Inputs are called by what fetches them, also where they are arguments."""
-        labels = {node["name"]: node["label"] for node in self.captures[-1]["nodes"] if node["op"] == "placeholder"}
+        labels = self._labels
         label = guard_text(added.source) or added.name
+        if added.op == "placeholder":
+            labels[added.name] = label
         text = label if added.op == "placeholder" else _with_labels(added.text, labels)
         return {
             "name": added.name, "op": added.op, "text": text, "inputs": list(added.inputs), "label": label,

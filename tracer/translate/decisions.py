@@ -94,8 +94,10 @@ class Decisions:
             for callback in list(self.callbacks):
                 try:
                     callback(frame, decision)
-                except Exception:
-                    log.errors.warning("a callback of tracer.on_capture raised", exc_info=True)
+                except Exception as error:
+                    where = f"{decision.function} ({decision.filename}:{decision.line})"
+                    log.errors.warning("%s: a callback of tracer.on_capture raised %s", where, log.told(error))
+                    log.errors.debug("%s: a callback of tracer.on_capture raised", where, exc_info=error)
         finally:
             self._telling.on = False
 

@@ -276,7 +276,8 @@ class Translator:
             if found.outcome == "limit":
                 self._no_more(state, entry, record)
             return None
-        return self._region(state, entry, slot, arguments, record, found, told)
+        region = self._region(state, entry, slot, arguments, record, found, told)
+        return None if self._is_given_up(state) else region
 
     def _no_more(self, state: CodeState, entry: EntryState, record: Recompile) -> None:
         """An entry is at a limit, which is said once, with the guard that failed."""
@@ -302,6 +303,7 @@ class Translator:
         again = bool(entry.regions)
         outcome, reason, made = "failed", found.reason, None
         try:
+            state.family.captures += 1
             captured, seconds = self.maker.capture(state, entry, arguments)
             if captured.graph_break is not None:
                 self._note_break(state, entry, captured.graph_break)
@@ -360,11 +362,19 @@ class Translator:
         runs_here = self.grafter.put_in(state, entry, region, behind(state.decoded, region.capture), slot)
         self.failures.drop_when_orphaned(entry, region)
         tell_of(state, entry, region)
-        if is_found_for_nothing(state):
-            self.grafter.give_up(state)
-            log.discovery.info("%s: given up, as its regions have no operators", state.place())
-            return False
         return runs_here
+
+    def _is_given_up(self, state: CodeState) -> bool:
+        """What was found for nothing is given up, with the private copies of what it calls."""
+        root = state.family.root
+        if root is None or not is_found_for_nothing(root):
+            return False
+        if not root.given_up:
+            codes = [(each, each.original) for each in root.family.live()]  # regions hold them, which go now
+            for each in (root, *(state for state, _ in codes)):
+                self.grafter.give_up(each)
+            log.discovery.info("%s: given up, as its regions have no operators", root.place())
+        return True
 
     def _nothing_here(self, state: CodeState, entry: EntryState, passed_by: Iterable[int]) -> None:
         """Once no more is tried here, there may still be something where the captures did not get."""

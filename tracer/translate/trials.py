@@ -16,8 +16,9 @@ import torch
 
 from ..cache import CodeState, Region
 
-#: So many regions a function that was opted in by itself may have without an operator.
-DISCOVERED_REGIONS = 3
+#: So many regions a function that was opted in by itself may have without an operator, and so many captures it and
+#: the private copies of its callees may take.
+DISCOVERED_REGIONS, DISCOVERED_CAPTURES = 3, 24
 
 _LIBRARIES = tuple(
     f"{Path(folder).resolve()}/" for folder in (sysconfig.get_path("stdlib"), Path(torch.__file__).parent)
@@ -46,11 +47,13 @@ def has_work(region: Region, seen: set[int] | None = None) -> bool:
 
 
 def is_found_for_nothing(state: CodeState) -> bool:
-    """Was it opted in by itself, and has it, after several regions, no operator, nor has a private copy of a callee?
+    """Was it opted in by itself, and has it, after several tries, no operator, nor has a private copy of a callee?
 
     Such a function has tensors in hand only to hand them on: what loads a model's weights, say.
     """
-    if not state.discovered or len(state.made) < DISCOVERED_REGIONS:
+    if not state.discovered:
+        return False
+    if len(state.made) < DISCOVERED_REGIONS and state.family.captures < DISCOVERED_CAPTURES:
         return False
     return not any(made.operators for found in (state, *state.family.live()) for made in found.made)
 
