@@ -236,3 +236,22 @@ def test_a_copy_of_the_users_own_function_is_kept_for_the_path_that_comes_late()
         assert torch.equal(compiled(x, now), f(x, now))
     assert backend.op_count == 2
     assert backend.calls >= 6
+
+
+def test_private_copies_that_never_run_an_operator_go_at_the_limit_without_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`named_modules` calls itself for each submodule with another prefix, and only hands itself over."""
+    model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(3, 3)) for _ in range(6)])
+
+    def step(a: Any) -> Any:
+        (model(a) * 2).sum().backward()
+        return torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5, error_if_nonfinite=True)
+
+    compiled = tracer.compile(step)
+    for _ in range(3):
+        model.zero_grad()
+        expected = tracer.original(step)(x)
+        model.zero_grad()
+        assert torch.equal(compiled(x), expected)
+    assert "gets no more" not in caplog.text

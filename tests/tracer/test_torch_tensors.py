@@ -412,3 +412,20 @@ def test_defaults_and_random_state():
     for name in ("cpu", "meta", "cpu"):
         with torch.device(name):
             assert compiled(X)[1].device.type == name
+
+
+def test_shapes_are_broadcast_without_tensors():
+    def f(x, y):
+        shape = torch.broadcast_shapes(x.shape, y.shape, (1,))
+        return x.expand(shape) + y, shape, type(shape) is torch.Size, torch.broadcast_shapes((2,), (3, 1)), x * shape[0]
+
+    def wrong(x, y):
+        try:
+            return torch.broadcast_shapes(x.shape, y.shape)
+        except RuntimeError as error:
+            return str(error), x + 1
+
+    sizes = [(3, 1), (4, 5), (6, 1), (6, 7), (1, 3)]
+    for dynamic in (None, True, False):
+        check_calls(f, *[(torch.randn(n, 1), torch.randn(n, k)) for n, k in sizes], fullgraph=True, dynamic=dynamic)
+        check_calls(wrong, *[(torch.randn(n, 2), torch.randn(n, 3)) for n in (2, 3, 4)], dynamic=dynamic)

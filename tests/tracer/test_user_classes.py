@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import functools
 import weakref
@@ -362,3 +363,91 @@ def test_a_class_method_written_in_c_that_is_handed_over() -> None:
         return y, make(["a"], 1)
 
     check(f, torch.ones(2))
+
+
+class Noted(property):
+    def __init__(self, get=None, put=None, *, note=None):
+        super().__init__(get, put)
+        self.note = note
+
+
+class Quiet(staticmethod):
+    pass
+
+
+class Abstract(abc.ABC):
+    @abc.abstractclassmethod
+    def made(cls, x):
+        return cls(x + 1)
+
+
+class Shaped(Abstract):
+    def __init__(self, x):
+        self.x = x
+
+    twice = Noted(lambda self: self.x * 2, lambda self, value: setattr(self, "x", value - 1), note="doubled")
+    nothing = Noted()
+    less = Quiet(lambda x: x - 1)
+
+    @classmethod
+    def made(cls, x):
+        return super().made(x)
+
+
+def read_shaped(x):
+    shaped = Shaped.made(x)
+    first = shaped.twice
+    shaped.twice = x * 5
+    return first, shaped.x, shaped.twice, shaped.less(x), Shaped.less(x), type(Shaped.twice).__name__
+
+
+def wrong_shaped(x, how):
+    shaped, y = Shaped(x), x + 1
+    try:
+        if how == 0:
+            return shaped.nothing
+        if how == 1:
+            shaped.nothing = y
+        else:
+            del shaped.twice
+    except AttributeError as error:
+        return y, str(error)
+
+
+def test_subclasses_of_builtin_descriptors():
+    """What leaves reading, setting and deleting to `property`, `staticmethod` or `classmethod` acts like them."""
+    check(read_shaped, torch.ones(3), fullgraph=True)
+    for how in range(3):
+        check(wrong_shaped, torch.ones(3), how, fullgraph=True)
+
+
+def test_a_subclass_of_property_that_is_given_another_getter_later():
+    class Late(property):
+        pass
+
+    class Owner:
+        x = torch.ones(2)
+        value = Late(lambda self: self.x * 2)
+
+    def read(owner):
+        return owner.value + 1
+
+    compiled = tracer.compile(read)
+    assert torch.equal(compiled(Owner()), torch.full((2,), 3.0))
+    Late.__get__ = lambda self, owner, kind=None: self.fget(owner) * 10
+    assert torch.equal(compiled(Owner()), torch.full((2,), 21.0))
+    del Late.__get__
+    Owner.value = Late(lambda self: self.x * 4)
+    assert torch.equal(compiled(Owner()), torch.full((2,), 5.0))
+
+
+def test_no_weak_reference_to_an_object_with_slots(monkeypatch):
+    monkeypatch.setenv("TORCHGRAFT_STRICT", "1")
+
+    def f(o, x):
+        try:
+            return weakref.ref(o), x
+        except TypeError as error:
+            return str(error), x + 1
+
+    check(f, Both(), X, fullgraph=True)

@@ -289,7 +289,8 @@ class GraphBuilder:
 
     def _answer(self, target: Any, result: Any, arguments: Any) -> Any:
         """The result of a call that computed no tensor and changed nothing: nothing to record."""
-        if result is None or not _tensors_in(arguments):
+        of_shapes = target is torch.broadcast_shapes  # asks nothing but its arguments, as one with tensors does
+        if result is None or not (_tensors_in(arguments) or of_shapes):
             name = getattr(target, "__name__", target)
             raise GraphBreak("torch function is no operator", str(name))
         return self._distribute(result, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -98,16 +98,27 @@ class Failures:
             if region.compiled.call is not None and region in entry.regions:
                 self.small_regions.begin(state, entry, region)
                 return
-            if has_work(region) or region not in entry.regions:
-                return
-            note_idle(state, region)
-            entry.regions.remove(region)
-            if entry.regions:
-                self.grafter.write(state, entry)
-            else:
-                self.grafter.nothing_here(state, entry, 0)
+            if region in entry.regions:
+                self._drop_idle(state, entry, [region])
         finally:
             self.lock.let_go()
+
+    def drop_if_idle(self, state: CodeState, entry: EntryState) -> bool:
+        """An entry is full. Do its regions only hand over private copies that do nothing? Then they all go."""
+        return self._drop_idle(state, entry, entry.regions)
+
+    def _drop_idle(self, state: CodeState, entry: EntryState, regions: Iterable[Region]) -> bool:
+        regions = list(regions)
+        if not regions or any(has_work(region) for region in regions):
+            return False
+        for region in regions:
+            note_idle(state, region)
+            entry.regions.remove(region)
+        if entry.regions:
+            self.grafter.write(state, entry)
+        else:
+            self.grafter.nothing_here(state, entry, 0)
+        return True
 
     def fresh_region_refused(
         self, state: CodeState, entry: EntryState, region: Region, arguments: tuple[Any, ...]

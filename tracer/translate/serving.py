@@ -267,6 +267,9 @@ class Translator:
         record = describe_miss(entry, near)
         told.noted(record)
         found = verdict(state, entry, record, self.registry, self.settings, self.stance)
+        if found.outcome == "limit" and found.error is None and self.failures.drop_if_idle(state, entry):
+            told.skip("the regions here ran no operator, and nor did what they call")
+            return None
         if found.outcome and found.error is None:
             settle(state, entry, record, found.outcome, found.reason)
             told.settled(found.outcome, found.reason, None)

@@ -25,6 +25,7 @@ from .lookup import (
     get_from_instance,
     is_data_descriptor,
     overrides_reading,
+    property_part,
 )
 from .mappings import DictValue, Entry
 
@@ -288,8 +289,9 @@ class ObjectAttributes(Mutable):
         kind = type(raw)
         if not is_data_descriptor(ctx, raw):
             return False
-        if kind is property:
-            function = raw.fset if verb == "__set__" else raw.fdel
+        acts = issubclass(kind, property) and class_attribute(ctx, kind, verb) is find(property, verb)
+        if acts:  # a subclass of property may leave this as it is
+            function = property_part(raw, "fset" if verb == "__set__" else "fdel")
             if function is None:
                 word = "setter" if verb == "__set__" else "deleter"
                 ctx.raise_(AttributeError(f"property {name!r} of {self.cls.__qualname__!r} object has no {word}"))

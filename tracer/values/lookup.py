@@ -17,7 +17,7 @@ from rewriter.loops import loops_around
 
 from ..errors import CaptureAnew, GraphBreak
 from ..guards import MISSING, NOWHERE, Kind
-from ..holding import is_immutable_type, is_made_by_python, type_dict, type_mro
+from ..holding import is_a, is_immutable_type, is_made_by_python, type_dict, type_mro
 from ..sources import Attr, Item, Source
 from .base import Mutable, Value
 from .constants import constant, is_constant
@@ -34,6 +34,8 @@ _C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _TUPLE_GETTER = type(namedtuple("_Example", "a").a)  # type: ignore[attr-defined]
 #: classes written in C whose instances become methods as functions do
 BOUND_LIKE_FUNCTIONS: set[type] = set()
+#: how a property is read, set and deleted, also one of a subclass that leaves that as it is
+_PROPERTY = type_dict(property)
 #: objects that a region may hold for ever and that are the same wherever they are found
 _HOLDABLE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, *C_METHODS, *_C_DATA)
 
@@ -225,6 +227,10 @@ def get_from_instance(ctx: Context, raw: Any, name: str, receiver: Value, cls: t
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:
         return plain_value(ctx, cls, name, raw)
+    if getter is _PROPERTY["__get__"] and is_a(raw, property):
+        return _get_property(ctx, raw, name, receiver, cls)
+    if _reads_as_wrapper(getter, raw):
+        return _get_from_wrapper(ctx, raw, name, class_object(ctx, cls))
     return _call_getter(ctx, getter, raw, name, receiver, cls)
 
 
@@ -244,14 +250,32 @@ def get_from_class(ctx: Context, raw: Any, name: str, cls: type, owner: Value | 
     getter = class_attribute(ctx, kind, "__get__")
     if getter is MISSING:
         return plain_value(ctx, cls, name, raw)
+    if getter is _PROPERTY["__get__"] and is_a(raw, property):
+        return descriptor_value(ctx, cls, name, raw)
+    if _reads_as_wrapper(getter, raw):
+        return _get_from_wrapper(ctx, raw, name, owner or class_object(ctx, cls))
     return _call_getter(ctx, getter, raw, name, constant(None), cls)
 
 
+def _reads_as_wrapper(getter: Any, raw: Any) -> bool:
+    """Is it a static or class method, also of a subclass (`abc.abstractclassmethod`) that leaves reading as it is?"""
+    return any(is_a(raw, kind) and getter is type_dict(kind)["__get__"] for kind in (staticmethod, classmethod))
+
+
+def property_part(raw: property, part: str) -> Any:
+    """`fget`, `fset` or `fdel` of a property, past what a subclass may have under that name."""
+    return _PROPERTY[part].__get__(raw)
+
+
 def _get_from_wrapper(ctx: Context, raw: Any, name: str, owner: Value) -> Value:
-    """Of a staticmethod or classmethod object: both are immutable, so what they wrap is pinned with them."""
-    wrapped = raw.__func__
+    """Of a staticmethod or classmethod object, or one of a subclass that reads like them.
+
+    Both are immutable, so what they wrap is pinned with them.
+    """
+    is_static = is_a(raw, staticmethod)
+    wrapped = type_dict(staticmethod if is_static else classmethod)["__func__"].__get__(raw)
     function = constant(wrapped) if is_constant(wrapped) else ctx.wrap(wrapped, ctx.hold(wrapped))
-    if type(raw) is staticmethod:
+    if is_static:
         return function
     if type(wrapped) is not types.FunctionType:
         raise GraphBreak("attribute cannot be read", f".{name}: a class method that wraps another descriptor")
@@ -259,9 +283,10 @@ def _get_from_wrapper(ctx: Context, raw: Any, name: str, owner: Value) -> Value:
 
 
 def _get_property(ctx: Context, raw: property, name: str, receiver: Value, cls: type) -> Value:
-    if raw.fget is None:
+    function = property_part(raw, "fget")
+    if function is None:
         ctx.raise_(AttributeError(f"property {name!r} of {cls.__qualname__!r} object has no getter"))
-    return ctx.real(ctx.wrap(raw.fget, ctx.hold(raw.fget))).call(ctx, [receiver], {})
+    return ctx.real(ctx.wrap(function, ctx.hold(function))).call(ctx, [receiver], {})
 
 
 def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, receiver: Value) -> Value:

@@ -85,4 +85,8 @@ def ref(ctx: Context, obj: Value, callback: Value | None = None, /) -> Value:
     referent = getattr(real, "object", None)
     if callback is not None or referent is None or real.source is None or isinstance(real, WeakReferenceValue):
         real.refuse("object is made by C code", "weakref.ref()")
-    return ctx.real(ctx.wrap(weakref.ref(referent), Call(ctx.hold(weakref.ref), (real.source,))))
+    try:
+        found = weakref.ref(referent)
+    except TypeError as error:  # of slots, or of a class written in C: the program's own error
+        ctx.raise_(TypeError(str(error)))
+    return ctx.real(ctx.wrap(found, Call(ctx.hold(weakref.ref), (real.source,))))
