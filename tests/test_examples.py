@@ -141,6 +141,7 @@ def test_loops_on_inductor(name: str) -> None:
     assert "backend inductor" in told and "torchgraft  " in told, told
 
 
+@pytest.mark.compiles
 def test_gpu_benchmark_without_a_gpu() -> None:
     told = run(str(ROOT / "examples" / "benchmarks" / "gpu.py"), "--recorder", "cpu", "--only", "decode")
     assert told.count(": right") == 2 and "correctness only" in told and "replays" in told, told
@@ -148,6 +149,7 @@ def test_gpu_benchmark_without_a_gpu() -> None:
         assert run(str(ROOT / "examples" / "benchmarks" / "gpu.py")).startswith("No GPU here: nothing was run")
 
 
+@pytest.mark.compiles
 def test_gpu_benchmark_loses_no_table() -> None:
     """Neither for a side that fails nor for lack of time."""
     command = [str(ROOT / "examples" / "benchmarks" / "gpu.py"), "--recorder", "cpu", "--only", "dispatch"]

@@ -701,6 +701,7 @@ def test_cuda_graphs_are_asked_for_by_name_or_for_all_compiles() -> None:
 
 
 @needs_compiler
+@pytest.mark.compiles
 def test_reduce_overhead_replays_and_says_so(no_grad: None) -> None:
     """Here with the recorder of tests; results that are held stay what they are, unlike Inductor's own."""
 
