@@ -123,7 +123,7 @@ class Assembler:
         _copy_attributes(concrete, self.original)
         concrete[:] = self._instructions(args)
         code = concrete.to_code(stacksize=stacksize, compute_exception_stack_depths=False)
-        if any(is_wide(op.positions) for op in self.ops):
+        if any(map(is_wide, {op.positions for op in self.ops})):
             lengths = (after - start for start, after in pairwise(starts))
             runs = zip(lengths, (op.positions for op in self.ops), strict=True)
             code = code.replace(co_linetable=location_table(self.original.co_firstlineno, runs))

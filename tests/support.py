@@ -16,6 +16,7 @@ import io
 import os
 import random
 import sysconfig
+import threading
 import traceback
 import types
 import warnings
@@ -283,6 +284,25 @@ def _met_sooner(expected: list[Any], found: list[Any]) -> bool:
     same = next((at for at, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]), None)
     same = min(len(expected), len(found)) if same is None else same
     return same > 0 and max(len(expected), len(found)) - same <= _OURS
+
+
+def in_threads(work: Callable[[int], None], count: int = 4) -> None:
+    """Call `work(number)` in so many threads at once. What one of them raises is raised here."""
+    failures: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _compare_exceptions(comparison: Comparison, path: str, plain: Any, compiled: Any) -> None:

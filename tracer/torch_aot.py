@@ -82,7 +82,7 @@ class Unpacked:
     def __init__(self, node: Any) -> None:
         self._node = node
         self.saved_tensors = node.saved_tensors
-        self.all = [*node.symints, *self.saved_tensors, *node._tensors_no_vc_check]
+        self.all = unpacked(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+#: the module whose functions stand around what torch.compile was given
+WRAPPERS = "torch._dynamo.eval_frame"
 #: the attribute with which torch.compiler.disable marks a function, and so does ours
 DISABLED = "_torchdynamo_disable"
 #: ... and that of torch.compiler.assume_constant_result

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.support import in_threads
 from tests.tracer.graph_programs import PROGRAMS, Program, normal, parameter
 from tests.tracer.recording import Torch, outputs_of, record
 from tests.tracer.test_graph import global_state
@@ -333,27 +334,18 @@ def test_torch_dynamo_stays_out(name: str) -> None:
 
 
 def test_threads_compile_at_the_same_time() -> None:
-    failures: list[BaseException] = []
     backend = lookup("aot_eager")
     start = threading.Barrier(4)
 
     def work(seed: int) -> None:
-        try:
-            start.wait()
-            for n in range(5):
-                x = normal(2 + n, seed=seed).requires_grad_()
-                with torch.set_grad_enabled(seed % 2 == 0):
-                    result = compile_graph(graph_of(x), backend)(x)[0]
-                    assert torch.equal(result, F.relu(x * 2)) and result.requires_grad == (seed % 2 == 0)
-        except BaseException as failure:
-            failures.append(failure)
+        start.wait()
+        for n in range(5):
+            x = normal(2 + n, seed=seed).requires_grad_()
+            with torch.set_grad_enabled(seed % 2 == 0):
+                result = compile_graph(graph_of(x), backend)(x)[0]
+                assert torch.equal(result, F.relu(x * 2)) and result.requires_grad == (seed % 2 == 0)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
 
 
 @needs_compiler

@@ -7,7 +7,6 @@ import operator
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from torch.nn import functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
 import tracer
+from tests.support import in_threads
 from tests.tracer.recording import record
 from tracer import torch_inductor, torch_private
 from tracer.api import runtime
@@ -229,23 +229,14 @@ def test_second_region_beside_a_settled_one(inductor: None) -> None:
 @needs_compiler
 def test_threads_in_the_first_call(inductor: None) -> None:
     compiled = tracer.compile(pointwise, inplace=False)
-    failures: list[BaseException] = []
 
     def work(seed: int) -> None:
-        try:
-            x, y = torch.randn(16, 16) + seed, torch.randn(16, 16)
-            with torch.no_grad():
-                for _ in range(20):
-                    torch.testing.assert_close(compiled(x, y), pointwise(x, y))
-        except BaseException as failure:
-            failures.append(failure)
+        x, y = torch.randn(16, 16) + seed, torch.randn(16, 16)
+        with torch.no_grad():
+            for _ in range(20):
+                torch.testing.assert_close(compiled(x, y), pointwise(x, y))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
 
 
 # what the layers do, in small -----------------------------------------------------------------------------------------

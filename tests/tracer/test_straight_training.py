@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import tracer
+from tests.support import in_threads
 from tracer import torch_aot, torch_inductor
 from tracer.api import runtime
 from tracer.backends import toolchain
@@ -436,24 +437,15 @@ def test_threads_in_the_first_calls(installed: None) -> None:
         return (x * y).sin() * y
 
     compiled = tracer.compile(function, inplace=False)
-    failures: list[BaseException] = []
     compiled(torch.ones(3, requires_grad=True), torch.ones(3))
 
     def work(seed: int) -> None:
-        try:
-            for n in range(30):
-                x, y = torch.full((3,), seed + 1.0, requires_grad=True), torch.arange(3.0) + n
-                gradients = [torch.autograd.grad(f(x, y).sum(), x)[0] for f in (compiled, function)]
-                torch.testing.assert_close(*gradients)
-        except BaseException as failure:
-            failures.append(failure)
+        for n in range(30):
+            x, y = torch.full((3,), seed + 1.0, requires_grad=True), torch.arange(3.0) + n
+            gradients = [torch.autograd.grad(f(x, y).sum(), x)[0] for f in (compiled, function)]
+            torch.testing.assert_close(*gradients)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    in_threads(work)
     [call] = straight_calls(compiled)
     assert call.backward is not None and call.backward.is_settled and not call.backward.reason
 

@@ -18,7 +18,7 @@ from ..listener import Listener
 from ..log import set_logs
 from ..originals import original_code, plain_copy
 from ..report import RecompileReport, Report, compile_seconds, plain_report, recompiles_of, report_on
-from ..torch_dynamo import DISABLED, is_disabled
+from ..torch_dynamo import DISABLED, WRAPPERS, is_disabled
 from ..translate.decisions import Callback
 from . import explaining
 from .disabling import Disabled, disabled
@@ -35,9 +35,6 @@ __all__ = [
 ]  # fmt: skip
 
 runtime = Runtime()
-
-#: the module of what torch.compile gives
-TORCH_COMPILES = "torch._dynamo.eval_frame"
 
 
 def install(
@@ -162,7 +159,7 @@ def left_alone(fn: Any) -> str:
         return ""
     if is_disabled(fn):
         return "it is disabled: it runs plain"
-    if fn.__globals__.get("__name__") == TORCH_COMPILES:
+    if fn.__globals__.get("__name__") == WRAPPERS:
         return "torch.compile has it: give the function that torch.compile was given"
     return ""
 

@@ -21,6 +21,7 @@ from ..events import FunctionStarts
 from ..holding import type_mro
 from ..originals import original_code
 from ..signals import raised_by_signal
+from ..torch_dynamo import WRAPPERS
 from .codes import codes_within, functions_of_module, functions_running, is_function, is_making_module
 from .hands import Hands, in_hand
 from .importing import Finder
@@ -38,7 +39,7 @@ SEARCHES = 8
 #: How many frames outwards are looked at.
 _FRAMES = 200
 #: What runs under these is disabled there, or compiled by torch.compile.
-_TORCHS_OR_DISABLED = ("torch._dynamo.eval_frame", "tracer.api.disabling")
+_TORCHS_OR_DISABLED = (WRAPPERS, "tracer.api.disabling")
 
 #: Opts a function in. An empty string, or why not.
 OptIn = Callable[[FunctionType], str]
