@@ -206,7 +206,7 @@ def write_region(
         inputs, written = tuple(map(weakened, capture.inputs)), tuple(map(weakened, capture.written))
         region.capture = replace(capture, fetches=fetches, inputs=inputs, written=written)
         region.written = _write_region(region, parameters, original_code, native)
-        region.capture = replace(region.capture, constants=region.written.constants)
+        region.capture = replace(region.capture, constants=dict(region.written.constants))
     return region.written
 
 
@@ -251,8 +251,8 @@ def _write_region(
     body = renamed_in([f"        {line}" for line in _body(region, constants, guards.inputs, error)], alive)
     values = ", ".join((str(capture.exit.number), *capture.exit.values))
     exit_ = renamed_in([f"        return {values}" if capture.exit.values else f"        return {values},"], alive)
-    direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
-    direct = renamed_in(direct, alive)
+    answer = _direct_exit(capture, constants, _free("answer", taken))
+    direct = renamed_in([f"        {line}" for line in answer], alive)
     others = [*_guard_lines([test.abridged() for test in tests], error, raised), *counts, *report, *body]
     loads = asked | names_in([*others, *exit_, *direct])
     stores = stored_in([*lines, *counts, *report, *body, *exit_, *direct])
