@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rewriter.loops import loops_around
 
 from ..errors import CaptureAnew, GraphBreak
-from ..guards import MISSING, NOWHERE, Kind
+from ..guards import BASES, MISSING, NOWHERE, Kind
 from ..holding import is_a, is_immutable_type, is_made_by_python, type_dict, type_mro
 from ..sources import Attr, Item, Source
 from .base import Mutable, Value
@@ -59,6 +59,12 @@ def class_attribute(ctx: Context, cls: type, name: str) -> Any:
     if not is_immutable_type(cls):
         ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
     return raw
+
+
+def same_bases(ctx: Context, cls: type) -> None:
+    """Ask that the class has the bases that it has now."""
+    if not is_immutable_type(cls):
+        ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, BASES, MISSING))
 
 
 _qualname: Any = vars(type)["__qualname__"].__get__
