@@ -32,6 +32,7 @@ from ..guards import Kind
 from ..numpy_names import SCALARS
 from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
+from .members import asks_users_code
 from .text_formats import format_is_safe, formatted, percent, percent_is_safe
 
 if TYPE_CHECKING:
@@ -462,6 +463,10 @@ PYTHON_RESULTS: dict[type, Callable[[Context, Any, Callable[[Context, Any], Valu
 
 def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Value:
     """Call a pure function on known objects; what it raises, the user's code raises."""
+    member = asks_users_code(function, args)
+    if member is not None:
+        text = f"{type(member).__qualname__}.{member._name_}"
+        raise GraphBreak("operation is not supported", f"{getattr(function, '__name__', 'call')} of {text}")
     try:
         result = function(*args, **kwargs)
     except Exception as error:
