@@ -224,8 +224,7 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
 
 def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> FunctionValue:
     code = ctx.original_code(obj)
-    made_anew = "<locals>" in obj.__qualname__
-    if made_anew:
+    if made_anew := _is_made_anew(obj, code):
         ctx.guard(Kind.TYPE, source, FunctionType)
     else:
         ctx.guard(Kind.IS, source, obj)
@@ -245,6 +244,13 @@ def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> Funct
         closure = Attr(source, "__closure__")
         value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
     return value
+
+
+def _is_made_anew(function: FunctionType, code: CodeType) -> bool:
+    """By each call of its parent, that is. Its name may be that of what it wraps."""
+    if "<locals>" in function.__qualname__:
+        return True
+    return "<locals>" in code.co_qualname and not lives_for_ever(function)
 
 
 TorchFunctionValue.as_code = staticmethod(function_from_code)  # type: ignore[method-assign, assignment]
