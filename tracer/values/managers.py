@@ -7,7 +7,7 @@ wrapper that torch makes is Python code that enters a manager from outside.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -19,8 +19,9 @@ from ..torch_private import set_grad_enabled
 from .base import Mutable, Value, wraps
 from .classes import Constructor, constructs
 from .constants import constant
+from .functions import FunctionValue
 from .lookup import class_object
-from .objects import known
+from .objects import known, known_once_loaded
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -104,6 +105,8 @@ class ManagerMethod(Value):
         return MethodType
 
     def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "__self__":
+            return self.manager
         if name in ("__enter__", "__exit__"):
             ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
         return super().getattr(ctx, name)
@@ -267,6 +270,24 @@ def set_grad_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> 
         raise GraphBreak("context manager is not supported", f"set_grad_enabled({mode})")
     ctx.graph.set_state("grad", mode)
     return constant(None)
+
+
+@known_once_loaded("torch.utils._contextlib", "_set_stack_frame_name")
+def set_frame_name(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Torch 2.15: a decorated function's frames are called after the manager."""
+    function, name = (ctx.real(value) for value in args)
+    if not isinstance(function, FunctionValue) or function.function is not None or kwargs:
+        raise GraphBreak("attribute cannot be set", f".__code__ of {function}")
+    before, wanted = function.code, name.as_python(ctx)
+    if (id(before), wanted) not in _RENAMED:
+        _RENAMED[id(before), wanted] = before, before.replace(co_name=wanted, co_qualname=wanted)
+    ctx.on_rollback(lambda: setattr(function, "code", before))
+    function.code = _RENAMED[id(before), wanted][1]
+    return constant(None)
+
+
+#: by the identity of a code object, which is kept, and the new name: one code for all, as regions are found by it
+_RENAMED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
 @constructs(torch.inference_mode)
