@@ -59,7 +59,7 @@ class Odd(enum.Enum):
         return factor
 
 
-class Mode(str, enum.Enum):
+class Mode(str, enum.Enum):  # noqa: UP042 (a StrEnum has the texts of str)
     FAST = "fast"
 
     def __str__(self):
@@ -73,15 +73,16 @@ class Rights(enum.Flag):
     RUN = enum.auto()
 
 
+TEXT = "%s"
 FUNCTIONS = {
     "contains": lambda member, x: (1 in member, x + 1),
     "length": lambda member, x: (len(member), x + 1),
     "item": lambda member, x: (member[3], x + 1),
     "iteration": lambda member, x: ([*member], x + sum(member)),
-    "texts": lambda member, x: (f"{member}", f"{member!r}", "%s" % member, "{:>9}".format(member), x + 1),
+    "texts": lambda member, x: (f"{member}", f"{member!r}", TEXT % member, format(member, ">9"), x + 1),
     "place": lambda member, x: ([4, 5, 6][member], range(9)[member], x + 1),
     "bytes": lambda member, x: (bytes(member), x + 1),
-    "place in text": lambda member, x: ("%d" % member if member[0] > 9 else hex(member), x + 1),
+    "place in text": lambda member, x: (oct(member), hex(member), x + 1),
     "one of them": lambda member, x: (member in (Odd.ONE, Odd.TWO), member is Odd.ONE, x + 1),
 }
 
@@ -96,7 +97,8 @@ def follows(function, members):
     """The same at each call, also when what the methods read changes."""
     global factor
     compiled = tracer.compile(function)
-    for factor in (1, 1, 2, 2, 1):
+    for number in (1, 1, 2, 2, 1):
+        factor = number
         for member in members:
             assert called(compiled, member) == called(function, member)
 
@@ -108,7 +110,7 @@ def test_special_methods_of_members(name):
 
 def test_texts_of_members_that_are_strings():
     def function(mode, x):
-        return f"{mode}", str(mode), "{:>9}".format(mode), mode == "fast", mode.upper(), len(mode), x + 1
+        return f"{mode}", str(mode), format(mode, ">9"), mode == "fast", mode.upper(), len(mode), x + 1
 
     follows(function, Mode)
 

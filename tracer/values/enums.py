@@ -18,6 +18,7 @@ from .stepping import PositionIterator
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
+    from ..interpreter.exits import ExitWriter
 
 _UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 
