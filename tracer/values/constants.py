@@ -18,7 +18,6 @@ from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
     EllipsisType,
-    FunctionType,
     MappingProxyType,
     NoneType,
     NotImplementedType,
@@ -32,7 +31,7 @@ from ..guards import Kind
 from ..numpy_names import SCALARS
 from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
-from .members import asks_users_code
+from .members import asks_users_code, users_method
 from .text_formats import format_is_safe, formatted, percent, percent_is_safe
 
 if TYPE_CHECKING:
@@ -405,12 +404,8 @@ def _is_plain(obj: Any) -> bool:
             return all(map(_is_plain, (obj.start, obj.stop, obj.step)))
         return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
     if isinstance(obj, enum.Enum):
-        return all(_is_not_of_the_user(getattr(type(obj), name)) for name in ("__str__", "__repr__", "__format__"))
+        return not any(users_method(type(obj), name) for name in ("__str__", "__repr__", "__format__"))
     return is_constant(obj) or isinstance(obj, (re.Pattern, re.Match))
-
-
-def _is_not_of_the_user(method: Any) -> bool:
-    return type(method) is not FunctionType or method.__module__ == "enum"
 
 
 def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> Value:
