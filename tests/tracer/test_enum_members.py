@@ -59,6 +59,20 @@ class Odd(enum.Enum):
         return factor
 
 
+class Ordered(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+    def __lt__(self, other):
+        seen.append("lt")
+        return factor == 1
+
+    @classmethod
+    def _missing_(cls, value):
+        seen.append(value)
+        return cls.LOW if factor == 1 else cls.HIGH
+
+
 class Mode(str, enum.Enum):  # noqa: UP042 (a StrEnum has the texts of str)
     FAST = "fast"
 
@@ -83,6 +97,7 @@ FUNCTIONS = {
     "place": lambda member, x: ([4, 5, 6][member], range(9)[member], x + 1),
     "bytes": lambda member, x: (bytes(member), x + 1),
     "place in text": lambda member, x: (oct(member), hex(member), x + 1),
+    "comparisons": lambda member, x: (member == 1, member != 1, member != Odd.TWO, x + 1),
     "one of them": lambda member, x: (member in (Odd.ONE, Odd.TWO), member is Odd.ONE, x + 1),
 }
 
@@ -106,6 +121,14 @@ def follows(function, members):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_methods_of_members(name):
     follows(FUNCTIONS[name], Odd)
+
+
+def test_the_order_of_members():
+    def function(member, x):
+        found = [member > Ordered.HIGH, member < Ordered.LOW, max(member, Ordered.HIGH).name, min(Ordered).name]
+        return [*found, [each.name for each in sorted(Ordered)], member >= Ordered.HIGH if factor > 5 else Ordered("what")], x + 1
+
+    follows(function, Ordered)
 
 
 def test_texts_of_members_that_are_strings():

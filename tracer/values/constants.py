@@ -393,16 +393,16 @@ _CONTAINERS: frozenset[type] = frozenset(
 def plain(ctx: Context, value: Value) -> Any:
     """The object, if it is a constant or a builtin container of such: a pure function may be called on it."""
     obj = ctx.real(value).as_python(ctx)
-    if not _is_plain(obj):
+    if not is_plain(obj):
         ctx.real(value).refuse("builtin function is given an object")
     return obj
 
 
-def _is_plain(obj: Any) -> bool:
+def is_plain(obj: Any) -> bool:
     if type(obj) in _CONTAINERS:
         if isinstance(obj, slice):
-            return all(map(_is_plain, (obj.start, obj.stop, obj.step)))
-        return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
+            return all(map(is_plain, (obj.start, obj.stop, obj.step)))
+        return all(map(is_plain, obj)) and (not hasattr(obj, "values") or all(map(is_plain, obj.values())))
     if isinstance(obj, enum.Enum):
         return not any(users_method(type(obj), name) for name in ("__str__", "__repr__", "__format__"))
     return is_constant(obj) or isinstance(obj, (re.Pattern, re.Match))

@@ -10,7 +10,7 @@ from ..guards import MISSING, Kind
 from ..sources import Attr, Item, Source
 from .attributes import own_dict
 from .base import Value, wraps
-from .constants import PYTHON_RESULTS, ConstantMethod, ConstantValue, call_pure, constant, is_constant, plain
+from .constants import PYTHON_RESULTS, ConstantMethod, ConstantValue, call_pure, constant, is_constant, is_plain, plain
 from .lookup import C_METHODS, class_attribute, class_object, get_from_instance
 from .members import is_of_enum_module
 from .objects import BINARY_NAMES, COMPARE_NAMES
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..interpreter.context import Context
     from ..interpreter.exits import ExitWriter
 
+#: what Python asks the other operand
+_REFLECTED = {
+    "<": ("__gt__",), "<=": ("__ge__",), ">": ("__lt__",), ">=": ("__le__",), "==": ("__eq__",), "!=": ("__ne__", "__eq__"),
+}  # fmt: skip
 _UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 
 
@@ -117,7 +121,10 @@ class EnumValue(ConstantValue):
         method = self._users(ctx, COMPARE_NAMES[op])
         if method is not None:
             return self._asked(ctx, method, other)
-        if isinstance(other, EnumValue) and other._users(ctx, COMPARE_NAMES[op]) is not None:
+        if op == "!=" and (method := self._users(ctx, "__eq__")) is not None:
+            same = self._asked(ctx, method, other)
+            return None if same is None else constant(not same.truth(ctx))
+        if isinstance(other, EnumValue) and any(other._users(ctx, name) is not None for name in _REFLECTED[op]):
             self.refuse("operation is not supported", "comparison", "the other enumeration compares in its own way")
         return super().compare(ctx, op, other)
 
@@ -134,6 +141,8 @@ class EnumValue(ConstantValue):
         method = self._users(ctx, name)
         if method is not None:
             return method.call(ctx, args, kwargs)
+        if name == "__repr__" and not is_plain(self.value.value):
+            self.refuse("operation is not supported", "text", "the member's value may have a text of its own")
         text = None
         if name == "__format__" and class_attribute(ctx, type(self.value), name) is enum.Enum.__format__:
             text = self._users(ctx, "__str__")

@@ -299,8 +299,11 @@ def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, re
     """The first read of a functools.cached_property: a later one finds the instance's own attribute."""
     if raw.attrname != name:
         raise GraphBreak("attribute cannot be read", f".{name}: a cached_property under another name")
+    owner = ctx.real(receiver)
+    if not hasattr(owner, "store_own"):  # a member of an enumeration
+        owner.refuse("attribute cannot be read", f".{name}", "it is a cached_property")
     value = ctx.real(ctx.wrap(raw.func, ctx.hold(raw.func))).call(ctx, [receiver], {})
-    ctx.real(receiver).store_own(ctx, name, value)  # type: ignore[attr-defined]
+    owner.store_own(ctx, name, value)
     return value
 
 

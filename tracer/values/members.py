@@ -19,6 +19,7 @@ _CONVERSIONS: Final = tuple(
     f"__{name}__" for name in (
         "index", "int", "float", "complex", "bytes", "str", "repr", "format", "iter", "next", "len", "getitem",
         "contains", "reversed", "round", "trunc", "floor", "ceil", "abs", "hash", "bool", "divmod", "call",
+        "lt", "le", "gt", "ge", "eq",
     )
 )  # fmt: skip
 
@@ -42,7 +43,7 @@ def asks_users_code(function: Callable[..., Any], args: Iterable[Any]) -> enum.E
         if isinstance(arg, enum.Enum):
             if any(users_method(type(arg), name) for name in _asked_by(function)):
                 return arg
-        elif type(arg) is tuple and (found := asks_users_code(function, arg)) is not None:
+        elif type(arg) in (tuple, list) and (found := asks_users_code(function, arg)) is not None:
             return found
     return None
 
