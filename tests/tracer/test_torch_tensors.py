@@ -40,6 +40,16 @@ def test_bool_and_complex():
     whole(lambda x: (torch.fft.fft(x).abs(), torch.fft.irfft(torch.fft.rfft(x), n=3)), X)
 
 
+@pytest.mark.parametrize("number", [complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0), complex(1, -0.0)])
+def test_complex_numbers_keep_the_signs_of_their_zeros(number):
+    def f(x, number):
+        return torch.view_as_real(torch.full((1,), number)), torch.view_as_real(x * number)
+
+    plain = f(X, number)
+    for found, wanted in zip(compile_with(f, backend="eager")(X, number), plain, strict=True):
+        assert torch.equal(found.signbit(), wanted.signbit())
+
+
 def test_shapes_of_all_kinds():
     whole(lambda x: (x + 1, x.reshape(1), x[None], x.expand(3), torch.stack([x, x]), x.item), torch.tensor(2.0))
     whole(lambda x: (x + 1, x.sum(), x.reshape(3, 0), torch.cat([x, x]), x.mean()), torch.empty(0, 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator as op
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -266,11 +268,25 @@ def to_graph(ctx: Context, value: Value) -> Any:
         return value.graph_tensor
     if isinstance(value, ConstantValue):
         symbol = symbol_of(ctx, value)
+        if type(value.value) is complex and not _is_written_as_it_is(value.value):
+            raise GraphBreak("argument cannot be in a graph", f"{value}: torch's graphs lose the sign of its zero")
         return value.as_python(ctx) if symbol is None else symbol
     argument = getattr(value, "graph_argument", None)
     if argument is None:
         raise GraphBreak("argument cannot be in a graph", str(value))
     return argument(ctx)
+
+
+def _is_written_as_it_is(number: complex) -> bool:
+    """Graphs of torch before 2.14 write it by its repr, which reads as another number where a part is -0.0."""
+    return not any(part == 0 and math.copysign(1, part) < 0 for part in (number.real, number.imag)) or _signs_are_kept()
+
+
+@functools.cache
+def _signs_are_kept() -> bool:
+    graph = torch.fx.Graph()
+    graph.output(complex(-0.0, 0.0))
+    return repr(torch.fx.GraphModule(torch.nn.Module(), graph)()) == repr(complex(-0.0, 0.0))
 
 
 def read_number(ctx: Context, tensor: TensorValue, kind: type | None) -> Value:
