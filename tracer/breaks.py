@@ -28,7 +28,8 @@ BREAKS: dict[str, Row] = {
     ),
     "branch on a tensor": Row(
         "`if`, `while`, `and`, `or`, `not`, `in` or `bool()` of a tensor: which way the program goes depends on its "
-        "value. Both ways are compiled, each as a region of its own.",
+        "value. Both ways are compiled, each as a region of its own. No break is an `assert`, or an `if` one way of "
+        "which only raises, unless the graph writes to its inputs or does other things that must not be done in vain.",
         "use torch.where or another operator, or leave it: both branches are compiled",
     ),
     "shape depends on a tensor's values": Row(

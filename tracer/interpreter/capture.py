@@ -385,8 +385,9 @@ class Attempt:
         values = self._landing_values(out, layout)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         written = [v for v in ctx.changed.values() if isinstance(v, DictValue) and v.changes_always(ctx)]
+        expected = tuple((out.output(tensor), truth) for tensor, truth in ctx.graph.expectations)
         outputs = list(out.outputs.values())
-        can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
+        can_retry = not ctx.graph.writes_inputs and (bool(expected) or not ctx.graph.random)
         if not can_retry and mark.crossed is not None and not self.request.fullgraph:
             # What the graph raises when it runs comes from the entry: it must meet the handlers that it would have met.
             raise RunLoop(mark.crossed)
@@ -412,7 +413,8 @@ class Attempt:
             exit=Exit(mark.index, values, layout.locals, layout.index < 0),
             constants=out.constants,
             graph_break=graph_break,
-            can_retry=not graph.mutates_inputs and not graph.uses_rng,
+            can_retry=not graph.mutates_inputs and (bool(expected) or not graph.uses_rng),
+            expected=expected,
             written=tuple(value.source for value in written if value.source is not None),
             inlined=tuple(ctx.inlined),
         )
