@@ -274,7 +274,7 @@ class GraphBuilder:
         on_cpu = all(tensor.device.type == "cpu" for tensor in _tensors_in((*ran.fakes, ran.result)))
         self.expectations.refuse_what_cannot_wait(target, ran.fakes[0], on_cpu)
         if not self._repeatable or self.writes_inputs:
-            self.expectations.refuse(target)
+            self.expectations.must_be_decided(target)
 
     def expect(self, tensor: GraphTensor, truth: bool) -> bool:
         """The region counts on the truth value of this tensor. False: it cannot, and nothing is noted."""

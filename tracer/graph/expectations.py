@@ -40,9 +40,9 @@ class Expectations(list[tuple[GraphTensor, bool]]):
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         stops = not on_cpu and (any(part in name for part in _STOP_THE_DEVICE) or _indexes_by_tensors(name, args))
         if stops or any(part in name for part in _MAY_NOT_END):
-            self.refuse(target)
+            self.must_be_decided(target)
 
-    def refuse(self, target: Callable[..., Any] | str) -> None:
+    def must_be_decided(self, target: Callable[..., Any] | str) -> None:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         raise GraphBreak("branch on a tensor", f"one that may raise must be decided before {name}()")
 
