@@ -263,8 +263,8 @@ BREAKS: dict[str, Row] = {
         "build the module before the compiled function",
     ),
     "module is not supported": Row(
-        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or collects "
-        "all the state that it holds.",
+        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or `to()` would "
+        "change the parameters.",
         "call it before or after the compiled function",
     ),
     "class is defined in the function": Row(
