@@ -263,7 +263,7 @@ BREAKS: dict[str, Row] = {
         "build the module before the compiled function",
     ),
     "module is not supported": Row(
-        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or `to()` would "
+        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or `to()` may "
         "change the parameters.",
         "call it before or after the compiled function",
     ),
