@@ -268,6 +268,34 @@ def test_what_a_checkpointed_module_keeps():
     check(lambda m, x: checkpoint(m.norm, x, use_reentrant=False) * 2, Keeps(), leaf(4, 3), backward=True)
 
 
+CHECKPOINT = functools.partial(checkpoint, use_reentrant=False)
+
+
+@every_backend
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_function_that_cannot_be_a_body_gets_a_private_copy(backend, reentrant):
+    """BatchNorm moves its statistics twice, as in eager mode, and is compiled for both times."""
+
+    def normed(m, x):
+        return checkpoint(m.norm, x * 2, use_reentrant=reentrant).sin()
+
+    def with_output(m, x):
+        def body(y):
+            z = m.layer(y)
+            print(end="")
+            return m.norm(z).cos()
+
+        return checkpoint(body, x, use_reentrant=reentrant) * 2
+
+    def partly(m, x):
+        return CHECKPOINT(m.norm.__call__, x) + CHECKPOINT(m.norm, x)
+
+    for function in (normed, with_output, partly):
+        check(function, Keeps(), leaf(4, 3), backward=True, backend=backend, **BACKENDS[backend])
+        [copy, *_] = tracer.explain(function)(Keeps(), leaf(4, 3)).callees
+        assert copy.operators
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpoint_repeats_the_random_numbers(reentrant):
     whole(lambda m, x: checkpoint(m, x, use_reentrant=reentrant), DROPS, leaf(2, 3), backward=True)
