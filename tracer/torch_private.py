@@ -186,8 +186,9 @@ def operator_traits(operator: Any) -> Traits | None:
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
-    """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    """Is it a tensor inside of vmap, grad, jvp or functionalize, or of the vmap that torch.autograd uses?"""
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
 
 
 def is_functional(tensor: torch.Tensor) -> bool:
