@@ -431,6 +431,15 @@ def test_shapes_are_broadcast_without_tensors():
         check_calls(wrong, *[(torch.randn(n, 2), torch.randn(n, 3)) for n in (2, 3, 4)], dynamic=dynamic)
 
 
+def values_of_sparse(x):
+    s = x.to_sparse()
+    return s.coalesce().values().sum(), torch.sparse.mm(s, x) + 1
+
+
+def test_views_of_sparse_tensors():
+    check(values_of_sparse, torch.eye(4) * 2, backend="eager")
+
+
 # torch's oldest ways to make a tensor ---------------------------------------------------------------------------------
 def legacy_sizes(x):
     made = x.new(x.shape), x.new(x.shape[:1]), x.new(2, 3), torch.Tensor.new(x, x.shape), torch.Tensor(x.shape)

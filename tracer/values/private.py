@@ -19,7 +19,7 @@ _LEFT_ALONE = frozenset(
     "urllib uuid warnings xml zipfile".split()
 )
 
-#: Modules of torch that are just so, or give a function to autograd in a way (twice backwards, under a vmap of old) that
+#: Modules of torch that are just so, or give a function to autograd in a way (twice backwards, under an old vmap) that
 #: no compiled graph bears.
 _LEFT_ALONE_IN_TORCH = (
     "torch.profiler", "torch.autograd.profiler", "torch.amp", "torch._dynamo", "torch._inductor", "torch._functorch",
