@@ -69,6 +69,8 @@ class GraphBreak(TorchgraftError):
         self.stack: tuple[UserLine, ...] = ()
         #: the root instruction behind which the region must end, if the break forbids that it goes on to here
         self.end_behind: int | None = None
+        #: it is in a function that the call was given, and the call may get a private copy of that
+        self.in_given_function = False
         #: the canonical index of the root instruction that broke; None: the entry itself
         self.at: int | None = None
         #: as `Capture.passed_by`

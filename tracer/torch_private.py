@@ -70,6 +70,7 @@ __all__ = [
     "new_shape_env",
     "operator_traits",
     "plain_fake",
+    "profiler_runs",
     "quiet_fake_tensors",
     "registered_backend",
     "remember_fake",
@@ -186,8 +187,15 @@ def operator_traits(operator: Any) -> Traits | None:
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
-    """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    """Is it a tensor inside of vmap, grad, jvp or functionalize, or of the vmap that torch.autograd uses?"""
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+
+
+def profiler_runs() -> bool:
+    """Does anybody note what torch.profiler.record_function names?"""
+    observer = getattr(torch.autograd.profiler, "_active_cupti_profiler_observer", None)
+    return torch._C._autograd._profiler_enabled() or observer is not None
 
 
 def is_functional(tensor: torch.Tensor) -> bool:

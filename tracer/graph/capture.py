@@ -116,6 +116,7 @@ class Capture:
     passed_by: where execution would have gone on at the branches of the function that were taken the other way.
     shapes: the symbols among sizes and numbers, if there are any.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
+    expected: outputs and the truth value that each must have: else the original bytecode runs, and raises.
     """
 
     entry: int
@@ -131,6 +132,7 @@ class Capture:
     constants: dict[str, Any] = field(repr=False)
     graph_break: GraphBreak | None = None
     can_retry: bool = True
+    expected: tuple[tuple[str, bool], ...] = ()
     goes_on: int | None = None
     spares: bool = False
     passed_by: tuple[int, ...] = ()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from rewriter.decode import Decoded
 from rewriter.handlers import catching_handler
@@ -50,8 +51,8 @@ MAX_ATTEMPTS = 50
 QUIET = frozenset(
     [("FOR_ITER", "iterator from outside is advanced"), ("PREP_RERAISE_STAR", "exception group is handled")]
 )
-#: Functions written in C that call the functions they are given, and do nothing else with them.
-CALL_BACK = (sorted, min, max, map, filter, functools.reduce)
+#: Functions that call the functions they are given, and do nothing else with them: these get private copies.
+CALL_BACK = (sorted, min, max, map, filter, functools.reduce, checkpoint)
 CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
 
 
@@ -297,7 +298,7 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        broke_inside = graph_break is not None and len(graph_break.stack) > 1
+        broke_inside = graph_break is not None and (len(graph_break.stack) > 1 or graph_break.in_given_function)
         # what an earlier attempt noted here may come of an object that the callee makes
         if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)
@@ -318,16 +319,24 @@ class Attempt:
         below = call.arg if call.opname == "CALL" else 1 + call.arg if call.opname == "CALL_KW" else 1 + bool(call.arg)
         if call.index != index and call.opname == "CALL_KW":
             below -= 1  # the names are loaded by the same unit
+        callee = stack[-below - 1] if not isinstance(stack[-below - 1], NullValue) else stack[-below - 2]
+        if call.opname != "CALL_FUNCTION_EX" and self._calls_back(callee):
+            names = 1 if call.opname == "CALL_KW" and call.index == index else 0
+            for position in range(-names - call.arg, -names):
+                stack[position] = self._private(stack[position]) or stack[position]
+            return
         for position in (-below - 1, -below - 2):
             private = self._private(stack[position])
             if private is not None:
                 stack[position] = private
                 return
-        callee = stack[-below - 1] if not isinstance(stack[-below - 1], NullValue) else stack[-below - 2]
-        if call.opname != "CALL_FUNCTION_EX" and getattr(self.ctx.real(callee), "function", None) in CALL_BACK:
-            names = 1 if call.opname == "CALL_KW" and call.index == index else 0
-            for position in range(-names - call.arg, -names):
-                stack[position] = self._private(stack[position]) or stack[position]
+
+    def _calls_back(self, callee: Value) -> bool:
+        """Is it, maybe in a partial, a function that does nothing but call what it is given?"""
+        real = self.ctx.real(callee)
+        while isinstance(real, PartialValue):
+            real = self.ctx.real(real.function)
+        return getattr(real, "function", None) in CALL_BACK
 
     def _private(self, value: Value) -> Value | None:
         if isinstance(value, NullValue):
@@ -385,8 +394,9 @@ class Attempt:
         values = self._landing_values(out, layout)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         written = [v for v in ctx.changed.values() if isinstance(v, DictValue) and v.changes_always(ctx)]
+        expected = tuple((out.output(tensor), truth) for tensor, truth in ctx.graph.expectations)
         outputs = list(out.outputs.values())
-        can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
+        can_retry = not ctx.graph.writes_inputs and (bool(expected) or not ctx.graph.random)
         if not can_retry and mark.crossed is not None and not self.request.fullgraph:
             # What the graph raises when it runs comes from the entry: it must meet the handlers that it would have met.
             raise RunLoop(mark.crossed)
@@ -412,7 +422,8 @@ class Attempt:
             exit=Exit(mark.index, values, layout.locals, layout.index < 0),
             constants=out.constants,
             graph_break=graph_break,
-            can_retry=not graph.mutates_inputs and not graph.uses_rng,
+            can_retry=not graph.mutates_inputs and (bool(expected) or not graph.uses_rng),
+            expected=expected,
             written=tuple(value.source for value in written if value.source is not None),
             inlined=tuple(ctx.inlined),
         )

@@ -34,8 +34,12 @@ def call_checkpoint(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -
     tensors = [value.graph_tensor for value in map(ctx.real, given) if isinstance(value, TensorValue)]
     first = list(dict.fromkeys(tensors))
     what = "the function given to checkpoint()"
-    captured = capture_body(
-        ctx, lambda _: function.call(ctx, given, rest), what, first=first, other_mode=reentrant
-    )
+    try:
+        captured = capture_body(
+            ctx, lambda _: function.call(ctx, given, rest), what, first=first, other_mode=reentrant
+        )
+    except GraphBreak as graph_break:
+        graph_break.in_given_function = True
+        raise
     results: Any = ctx.graph.call(checkpointed, (captured.body, len(first), options, *captured.body.free))
     return take_outputs(ctx, captured, results)
