@@ -20,7 +20,17 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, MustBeStatic, OperatorFailed, forget_frames
+from ..errors import (
+    CannotUndo,
+    CaptureAnew,
+    FailsCompiled,
+    GraphBreak,
+    InputComesLate,
+    MustBeStatic,
+    OperatorFailed,
+    forget_frames,
+    users_line,
+)
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -64,6 +74,12 @@ class Restart(Exception):
         self.graph_break = graph_break
 
 
+_NOT_TOLD = (
+    "torch.compiler.is_compiling() is false here, as in a plain run, since the way that the program takes where it is "
+    "true raises: "
+)
+
+
 def capture(request: Request) -> Capture:
     """Capture from `request.layout.index`. Raises GraphBreak where there is nothing to be captured at all."""
     state = GlobalState()
@@ -87,10 +103,15 @@ def _capture(request: Request, state: GlobalState) -> Capture:
                 attempt.ctx.graph.expect_input(tensor)
             captured = attempt.run()
             if not attempt.ctx.took_counter_for_constant():
-                return replace(captured, passed_by=tuple(attempt.passed_by))
+                if captured.graph_break is not None and captured.graph_break.is_raised:
+                    request.compiling.fails = ""  # it raises anyway
+                told = _NOT_TOLD + request.compiling.fails if attempt.ctx.told_plain and request.compiling.fails else ""
+                return replace(captured, passed_by=tuple(attempt.passed_by), remark=told)
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except FailsCompiled as error:
+            request.compiling.fails = str(error)
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
@@ -221,6 +242,9 @@ class Attempt:
                     return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
+                if ctx.told_compiled:
+                    line = users_line(error.stack or ctx.user_stack())
+                    raise FailsCompiled(f"{self._what(error)}, at {line}") from None
                 failure = as_operator_failure(error)
                 failure.args = (ctx.in_words(str(failure)),)
                 return self._end(mark, self._raises(error), failure)
@@ -228,10 +252,12 @@ class Attempt:
                 return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
-        what = self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
-        graph_break = GraphBreak("exception leaves the function", what)
-        graph_break.stack = self.ctx.user_stack()
+        graph_break = GraphBreak("exception leaves the function", self._what(error))
+        graph_break.stack, graph_break.is_raised = error.stack or self.ctx.user_stack(), True
         return graph_break
+
+    def _what(self, error: Raised | OperatorFailed) -> str:
+        return self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
 
     def _may_as_well_begin_here(self, mark: Mark) -> bool:
         """Nothing was captured in front of this `try`: then what interrupts the graph is raised within it.
@@ -297,7 +323,7 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        broke_inside = graph_break is not None and len(graph_break.stack) > 1
+        broke_inside = graph_break is not None and len(graph_break.stack) > 1 and not graph_break.is_raised
         # what an earlier attempt noted here may come of an object that the callee makes
         if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)

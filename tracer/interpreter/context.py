@@ -135,6 +135,8 @@ class Context:
         self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
+        #: it asked whether it is compiled, and was told so, or was not
+        self.told_compiled = self.told_plain = False
         #: it asked whether autograd records now
         self.asked_grad_mode = False
         #: it looked whether a tensor is a leaf

@@ -171,6 +171,11 @@ class TorchQuery(TorchFunctionValue):
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
         if self.answer is _yes and ctx.frames and ctx.frames[-1].code.co_qualname == _CALL_IMPL:
             return constant(False)
+        if self.answer is _yes:
+            told = not ctx.request.compiling.fails
+            ctx.told_compiled |= told
+            ctx.told_plain |= not told
+            return constant(told)
         if self.by_state:
             ctx.asked_state = True
             ctx.asked_grad_mode |= self.function in _GRAD_QUERIES
