@@ -13,7 +13,7 @@ import torch.nn.functional
 from ..errors import GraphBreak
 from ..graph.refused import FUNCTIONS
 from ..guards import Kind
-from ..sources import Source
+from ..sources import Call, Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
@@ -182,6 +182,23 @@ class TorchQuery(TorchFunctionValue):
         return call_pure(ctx, self.answer, *arguments, **named)
 
 
+class AskedAgain(HeldFunction):
+    """A question whose answer no other guard covers: it is asked at each call that depends on it."""
+
+    __slots__ = ()
+
+    kind = "torch query"
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if args or kwargs:
+            self.refuse("arguments do not fit the call")
+        try:
+            answer = self.function()
+        except RuntimeError as error:  # as it does at each call of a process that has no driver
+            ctx.raise_(error)
+        return ConstantValue(answer, Call(ctx.hold(self.function), ()))
+
+
 class NoteOfDynamo(HeldFunction):
     """TorchDynamo notes which modules are new, for itself; what is made here, it never sees."""
 
@@ -260,6 +277,8 @@ def _register() -> None:
         for function, answer in answers.items():
             by = answers is _ANSWERS_BY_STATE
             special(function, lambda source, f=function, a=answer, by=by: TorchQuery(f, a, by, source))  # type: ignore[misc]
+    capturing = torch.cuda.is_current_stream_capturing
+    special(capturing, lambda source: AskedAgain(capturing, source))
     for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
     for function in FUNCTIONS:
