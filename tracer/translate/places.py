@@ -22,7 +22,7 @@ SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERA
 #: A function of more units than this is long, with loops and without. Landings everywhere cost 0.2 to 0.4 ms a unit.
 LONG, LONG_WITH_LOOPS = 150, 2000
 #: Up to here one without loops gets them at its calls, where most breaks are: a fifth of the cost.
-LONG_FOR_CALLS = 400
+LONG_FOR_CALLS = 550
 #: A capture never breaks at these, or so seldom that a frame which is running may go without a landing there.
 PLAIN = frozenset(
     "NOP POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "

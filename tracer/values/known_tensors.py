@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 #: operators that only compute, and give the same for the same numbers
 _FUNCTIONS = frozenset(
-    [BINARY_TARGETS[op] for op in "+ - * / // % ** < <= == != > >=".split()]
+    [BINARY_TARGETS[op] for op in "+ - * / // % ** < <= == != > >= []".split()]
     + [*UNARY_TARGETS.values(), torch.ceil, torch.floor, torch.round, torch.trunc, torch.abs, torch.add, torch.sub]
     + [torch.mul, torch.div, torch.maximum, torch.minimum, torch.logical_and, torch.logical_or, torch.logical_not]
-    + [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.rsub, torch.any, torch.all, torch.sum]
+    + [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.rsub, torch.any, torch.all, torch.sum, torch.tensor]
 )
 _METHODS = frozenset(
     "ceil floor round trunc abs add sub mul div long int float bool double eq ne lt le gt ge any all sum max min "
