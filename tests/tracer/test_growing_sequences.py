@@ -1,4 +1,5 @@
 """Lists and tuples that grow from step to step: how long they are by now needs no guard, and no region of its own."""
+# ruff: noqa: RUF005 (`(*history, x)` is other bytecode than `history + (x,)`)
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_arguments_and_what_is_trained_are_not_known():
             return x + n if n > 2 else x - n
 
     check_calls(Trained(), *[(torch.ones(3), torch.tensor(n)) for n in range(1, 5)])
-    report = tracer.explain(Trained())(torch.ones(3), torch.tensor(1))
+    report = tracer.explain(tracer.compile(Trained(), backend="eager"))(torch.ones(3), torch.tensor(1))
     assert str(report).count("break: branch on a tensor") >= 2
 
 
@@ -148,3 +148,30 @@ def test_nan_and_fractions():
 
     for value in (0.3, -0.0, float("nan"), float("inf")):
         check_calls(Odd(value), *[(torch.ones(3),)] * 3)
+
+
+def test_constructors_of_old_give_known_numbers():
+    def f(x):
+        width = torch.IntTensor([3])[0]  # as WaveNets have it
+        return x[:, :width] * torch.Tensor([0.5, 2])[0] + torch.LongTensor((1, 2)).sum(), torch.FloatTensor([True, 1])
+
+    check_calls(f, (torch.ones(2, 5),), (torch.ones(2, 5),))
+    assert not tracer.counters()["breaks"]
+
+
+def test_and_other_things_are_a_break():
+    def f(x):
+        return x + torch.IntTensor([1.5])[0], torch.Tensor(2, 3).shape, torch.Tensor(x.tolist())
+
+    check_calls(f, (torch.ones(2),), (torch.ones(2),))
+    assert tracer.counters()["breaks"]["object is made by C code"]
+
+
+def test_the_hint_names_the_buffer():
+    model, x = Padded(), torch.randn(2, 12)
+    compiled = tracer.compile(model, backend="eager")
+    compiled(x)
+    model.kernel.add_(1)
+    compiled(x)
+    told = tracer.explain_recompiles(compiled).recompiles[0]
+    assert "kernel" in told.guard and "buffer" in told.hint and (told.old, told.new) == ("5", "6")

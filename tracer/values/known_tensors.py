@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 #: operators that only compute, and give the same for the same numbers
-_FUNCTIONS = frozenset(
-    [BINARY_TARGETS[op] for op in "+ - * / // % ** < <= == != > >= []".split()]
-    + [*UNARY_TARGETS.values(), torch.ceil, torch.floor, torch.round, torch.trunc, torch.abs, torch.add, torch.sub]
-    + [torch.mul, torch.div, torch.maximum, torch.minimum, torch.logical_and, torch.logical_or, torch.logical_not]
-    + [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.rsub, torch.any, torch.all, torch.sum, torch.tensor]
-)
+_FUNCTIONS = frozenset([
+    *(BINARY_TARGETS[op] for op in "+ - * / // % ** < <= == != > >= []".split()), *UNARY_TARGETS.values(),
+    torch.ceil, torch.floor, torch.round, torch.trunc, torch.abs, torch.add, torch.sub, torch.mul, torch.div,
+    torch.rsub, torch.maximum, torch.minimum, torch.logical_and, torch.logical_or, torch.logical_not, torch.eq,
+    torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.any, torch.all, torch.sum, torch.tensor,
+])  # fmt: skip
 _METHODS = frozenset(
     "ceil floor round trunc abs add sub mul div long int float bool double eq ne lt le gt ge any all sum max min "
     "logical_not logical_and logical_or squeeze item detach clone to type_as".split()
@@ -130,14 +130,17 @@ class _Reader:
         if node.op == "placeholder":
             given = next(given for given in graph.inputs if given.node is node)
             if isinstance(given, GraphNumber):
-                return self._is_given(self._ctx.inputs[id(given)], hint(given.number))
+                number = hint(given.number)
+                if type(number) is not int:
+                    raise _Unknown
+                return self._is_given(self._ctx.inputs[id(given)], number)
             real, source = graph.real_of(given), self._ctx.inputs[id(given)]
             usable = node.meta[STATE] and not real.requires_grad and value_of(real) is not None
             if not usable or graph.has_written(given.fake) or self._has_changed(source, value_of(real)):
                 raise _Unknown
             return self._is_given(source, real)
         if node.target is SIZE_OF:
-            size = node.args[0].meta["example_value"].shape[node.args[1]]  # type: ignore[union-attr,index]
+            size = node.args[0].meta["example_value"].shape[node.args[1]]
             return self._is_given(graph.shapes.source_of(expression(size)), hint(size))
         return None
 

@@ -28,11 +28,11 @@ _DTYPES: dict[type, Callable[[], torch.dtype]] = {
 def _made_of_numbers(cls: type, dtype_of: Callable[[], torch.dtype]) -> Constructor:
     def make(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         data = ctx.real(args[0]) if len(args) == 1 and not kwargs else None
-        if type(data) not in (ListValue, TupleValue) or data.python_type(ctx) not in (list, tuple):  # type: ignore[union-attr]
+        if not isinstance(data, (ListValue, TupleValue)) or data.python_type(ctx) not in (list, tuple):
             raise GraphBreak("object is made by C code", f"class {cls.__qualname__}")  # a size: memory as it is found
         dtype = dtype_of()
         kinds = (int, float, bool) if dtype.is_floating_point else (int,)
-        items = [ctx.real(item) for item in data.unpack(ctx)]  # type: ignore[union-attr]
+        items = [ctx.real(item) for item in data.unpack(ctx)]
         numbers = all(isinstance(item, ConstantValue) and type(item.value) in kinds for item in items)
         if not numbers or torch.get_default_device().type != "cpu":
             raise GraphBreak("object is made by C code", f"class {cls.__qualname__}")
