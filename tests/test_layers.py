@@ -26,7 +26,7 @@ LAYERS = [
     "tracer.errors tracer.listener tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
     " tracer.torch_inductor tracer.torch_replay tracer.torch_aot tracer.torch_dynamo"
     " tracer.originals tracer.signals tracer.numpy_names",
-    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.code_cells"
+    "tracer.sources tracer.holding tracer.native tracer.global_state tracer.function_fields"
     " tracer.dict_events tracer.watching",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text"
     " tracer.watched_guards tracer.quick_writer tracer.refusals",

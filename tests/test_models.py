@@ -75,6 +75,8 @@ def test_models(tmp_path: Path) -> None:
         assert set(found[name]["modes"]) == {"inference", "training"}
         wrong += [f"{name}: {text}" for text in not_whole(found[name], 1)]
     wrong += [f"{GENERATES}: {text}" for text in not_whole(found[GENERATES], 2)]
+    met = found[DETECTS]["modes"]["inference"]["ours"]["breaks"]
+    assert met and all(row["title"] and row["line"] and row["count"] > 0 for row in met)
     assert not wrong, "\n".join(wrong)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from .code_cells import code_cell
 from .errors import InternalError
+from .function_fields import code_field
 from .global_state import state_conditions
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer, is_instance_dict
@@ -347,9 +347,9 @@ def _write_state(w: Writer, source: Source, expected: Any) -> None:
 def _write_code(w: Writer, source: Source, expected: Any) -> None:
     """The code itself, or where torchgraft has grafted the function, the code that it had before."""
     name = w.constant(expected)
-    function = w.identity_of(source)
-    if type(function) is types.FunctionType and lives_for_ever(function):
-        cell = w.constants.view(code_cell(function), function, f"code_of_{short_name(function)}")
+    function = w.function_that_lives_for_ever(source)
+    if function is not None:
+        cell = w.constants.view(code_field(function), function, f"code_of_{short_name(function)}")
         first = again = f"{cell}.value"
     else:
         code = Attr(source, "__code__")

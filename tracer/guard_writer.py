@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import torch
 
 from .errors import InternalError
+from .function_fields import defaults_field
 from .guard_sources import Numbers, WeaklyHeld
 from .guards import Guard, Kind
-from .holding import Constants, Parts, Weak, held, hold, lives_for_ever
+from .holding import Constants, Parts, Weak, held, hold, lives_for_ever, short_name
 from .native import tensors_check
 from .sources import Attr, Formula, Global, Held, Item, Literal, Operation, Param, Position, Source
 
@@ -136,6 +137,11 @@ class Writer:
             return f"({left} {source.op} {right})"
         if isinstance(source, Formula):
             return self._formula(source)
+        if type(source) is Attr and source.name == "__defaults__":
+            function = self.function_that_lives_for_ever(source.base)
+            if function is not None:
+                field = self.constants.view(defaults_field(function), function, f"defaults_of_{short_name(function)}")
+                return f"({field}.value if {field} else None)"
         return source.render(self.text)
 
     def _formula(self, source: Formula) -> str:
@@ -205,11 +211,14 @@ class Writer:
         for guard in self.guards:
             if guard.kind not in later and not guard.source.bases():
                 self.write(guard)
+        for guard in self.guards:  # a private copy's variable of an outer function, most often a module of some class
+            if guard.kind is Kind.TYPE and is_cell_of_argument(guard.source):
+                self.write(guard)
+        self.before_fetching()
         for kind in (Kind.STATE, Kind.TYPE_ATTR):
             for guard in self.guards:
                 if guard.kind is kind:
                     self.write(guard)
-        self.before_fetching()
         own, others = self._tensor_groups()
         if own and len(others) > _TOGETHER:
             self._write_tensors(own)
@@ -232,6 +241,10 @@ class Writer:
         self._written.add(id(guard))
         outer, self._current = self._current, (guard,)
         self.ready_to_fetch(guard.source)
+        if guard.kind not in _TELL_THE_TYPE:  # what they tell is taken for granted
+            for other in self._by_source.get(self.number(guard.source), ()):
+                if other.kind in _TELL_THE_TYPE:
+                    self.write(other)
         self._kinds[guard.kind](self, guard.source, guard.expected)
         self._current = outer
 
@@ -267,6 +280,11 @@ class Writer:
             return source.value
         known = [g.expected for g in self._by_source.get(self.number(source), ()) if g.kind is Kind.IS]
         return known[0] if known and type(known[0]) not in (Weak, Parts) else None
+
+    def function_that_lives_for_ever(self, source: Source) -> types.FunctionType | None:
+        """The Python function that this certainly is, if the region's text may hold it."""
+        found = self.identity_of(source)
+        return found if type(found) is types.FunctionType and lives_for_ever(found) else None
 
     def truth_is_guarded(self, source: Source) -> bool:
         """Does a guard say whether it is true? Then a bool needs no other."""
@@ -432,9 +450,18 @@ def is_instance_dict(source: Source) -> bool:
     return type(source) is Attr and source.name == "__dict__" and not _is_class(source.base)
 
 
+def is_cell_of_argument(source: Source) -> bool:
+    """Is it what a cell holds that is itself an argument: a closure's variable, read in an inner function?"""
+    return type(source) is Attr and source.name == "cell_contents" and type(source.base) is Param
+
+
 def _is_class(source: Source) -> bool:
     value = source.value if type(source) is Held else held(source.weak) if type(source) is WeaklyHeld else None
     return isinstance(value, type)
+
+
+#: the guards that `_known_type` reads, but for TENSOR, which has an order of its own
+_TELL_THE_TYPE = frozenset([Kind.TYPE, Kind.IS, Kind.EQUALS])
 
 
 def _known_type(guard: Guard) -> Any:

@@ -36,6 +36,9 @@ _C_CALLABLES: Final = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
 )  # fmt: skip
 
+#: So many decorators of one function are looked through.
+_DECORATORS: Final = 8
+
 #: Reads what a class says of itself past any metaclass.
 type_mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
 type_dict: Final[Callable[[type], Any]] = type.__dict__["__dict__"].__get__
@@ -63,7 +66,7 @@ def is_immutable_type(cls: type) -> bool:
 
 
 def defined_at_top(value: Any, module: object, qualname: object) -> bool:
-    """Is this what its module defines under its name? Looks only into dicts: runs no user code."""
+    """Is this what its module defines under its name, or what decorators wrapped there? Runs no user code."""
     if type(module) is not str or type(qualname) is not str or module not in sys.modules:
         return False
     found: Any = sys.modules[module]
@@ -74,7 +77,20 @@ def defined_at_top(value: Any, module: object, qualname: object) -> bool:
             found = type_dict(found).get(name)
         else:
             return False
-    return found is value or any(part is value for part in descriptor_parts(found))
+    return any(part is value or _wraps(part, value) for part in (found, *descriptor_parts(found)))
+
+
+def _wraps(outer: Any, value: object) -> bool:
+    """Is it what `functools.wraps` or a cache was given to make this function, maybe through others of their kind?"""
+    if type(value) is not types.FunctionType:
+        return False
+    for _ in range(_DECORATORS):
+        if type(outer) not in (types.FunctionType, functools._lru_cache_wrapper):
+            return False
+        outer = outer.__dict__.get("__wrapped__")
+        if outer is value:
+            return True
+    return False
 
 
 def descriptor_parts(value: Any) -> tuple[Any, ...]:

@@ -16,8 +16,9 @@ from .sources import Source
 from .watched_guards import Watchable
 from .watching import unchanged
 
-#: Fewer guards than this are asked as quickly.
-_WORTH_IT = 4
+#: Fewer guards than this are asked as quickly; where no tensors of the model are, each of which is more to fetch, so
+#: many conditions have to be saved.
+_WORTH_IT, _CONDITIONS = 4, 16
 
 
 class QuickWriter(Writer):
@@ -45,12 +46,14 @@ class QuickWriter(Writer):
 
     def write_quick(self, hits: list[int]) -> bool:
         """False where the full conditions have to be asked every time."""
-        if len(self._watchable.covered) < _WORTH_IT or self._full.bound_tuple() is None:
+        if len(self._watchable.covered) < _WORTH_IT:
             return False
         self.watch_name = self.constants.reserve("k_watch", None)
         self.write_all()
         self._bind_inputs()
         if not self._binds_what_is_read():
+            return False
+        if self._full.bound_tuple() is None and len(self._full.conditions) - len(self.conditions) < _CONDITIONS:
             return False
         self.watch = self._watchable.make_watch(self.known_tensors, hits)
         self.constants.values[self.watch_name] = self.watch

@@ -1,6 +1,7 @@
 """Which guards of a region need not be asked while a model is watched, and what must be watched for that.
 
-The sources of such a guard begin at one argument, the model, and lead through modules, their dicts, plain dicts in
+The sources of such a guard begin at one argument, the model (or a cell's content, where it is a variable of an inner
+function's), and lead through modules, their dicts, plain dicts in
 these and tuples, to values that can't change themselves. As long as no watched dict changes, and each module has its
 type and its dict, such a source gives the same object. Guards that look at anything else stay.
 """
@@ -16,6 +17,7 @@ import torch
 
 from . import watching
 from .guard_sources import Numbers
+from .guard_writer import is_cell_of_argument
 from .guards import Guard, Kind
 from .holding import PLAIN_TYPES, Parts, held, is_a, is_immutable_type
 from .sources import Attr, Item, Literal, Operation, Param, Position, Source
@@ -75,7 +77,9 @@ class Watchable:
                 self.classes.setdefault(id(held(guard.expected.cls)), guard.expected.cls)
 
     def _is_root(self, guard: Guard) -> bool:
-        return guard.kind is Kind.TYPE and type(guard.source) is Param and _is_module_class(held(guard.expected))
+        if guard.kind is not Kind.TYPE or not _is_module_class(held(guard.expected)):
+            return False
+        return type(guard.source) is Param or is_cell_of_argument(guard.source)
 
     def covers_class(self, cls: type) -> bool:
         """Is its dict watched, and those of its bases?"""
@@ -214,11 +218,12 @@ class Watchable:
         """A function that finds what must be watched; every source is fetched once."""
         names: dict[int, str] = {}
         lines: list[str] = []
+        root = None if self.root is None else self._number(self.root)
 
         def name(source: Source) -> str:
             number = self._number(source)
             if number not in names:
-                if isinstance(source, Param):
+                if number == root:
                     names[number] = "root"
                 elif isinstance(source, Attr) and source.name != "__dict__":
                     lines.append(f"a{number} = attribute({name(source.base)}, {source.name!r})")

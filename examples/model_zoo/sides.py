@@ -67,7 +67,13 @@ class Ours(Side):
         tracer.compile(model, backend=self.backend)
 
     def breaks(self) -> list[dict[str, Any]]:
-        return list(self._told.breaks.values())
+        """One with the same title, details and stack may be met in many functions: counted together."""
+        rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        for met in self._told.breaks:
+            where = " < ".join(map(str, reversed(met.stack)))
+            row = {"title": met.title, "details": met.details, "line": where, "count": 0}
+            rows.setdefault((met.title, met.details, where), row)["count"] += met.count
+        return list(rows.values())
 
     def troubles(self) -> list[str]:
         numbers = tracer.counters()
@@ -95,7 +101,8 @@ class _Told(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.errors: list[str] = []
-        self.breaks: dict[tuple[str, ...], dict[str, Any]] = {}
+        #: records of breaks, which go on counting
+        self.breaks: list[Any] = []
         for topic in ("errors", "breaks"):
             logger = logging.getLogger(f"tracer.{topic}")
             logger.setLevel(logging.DEBUG)
@@ -106,8 +113,6 @@ class _Told(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
             self.errors.append(self.format(record))
-        for error in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(error, tracer.GraphBreak):
-                where = " < ".join(map(str, reversed(error.stack)))
-                row = {"title": error.title, "details": error.details, "line": where, "count": 0}
-                self.breaks.setdefault((error.title, error.details, where), row)["count"] += 1
+        if record.name == "tracer.breaks":
+            assert isinstance(record.args, tuple)
+            self.breaks.append(record.args[1])

@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import torch
 
 import tracer
 from tests.support import CountingBackend, compile_with
-from tracer.api import is_grafted
+from tracer.api import is_grafted, runtime
 
 x = torch.arange(6.0).reshape(2, 3)
 
@@ -255,3 +256,111 @@ def test_private_copies_that_never_run_an_operator_go_at_the_limit_without_a_war
         model.zero_grad()
         assert torch.equal(compiled(x), expected)
     assert "gets no more" not in caplog.text
+
+
+class Decorated:
+    """Its methods are functions with cells, the same ones at each call."""
+
+    def __init__(self) -> None:
+        self.by = 3
+
+    @decorated
+    def method(self, a: Any) -> Any:
+        return self.inside(a) + 1
+
+    @decorated
+    def inside(self, a: Any, k: Any = 2) -> Any:
+        a = a * self.by
+        print(end="")
+        return a + k
+
+
+def ended(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args).tolist()
+    except Exception as error:
+        return type(error), str(error)
+
+
+def test_a_decorated_function_has_one_copy() -> None:
+    """Its code has cells, but the function is the same at each call."""
+    thing = Decorated()
+
+    def use(a: Any) -> Any:
+        return thing.method(a) * wrapped(a)
+
+    compiled = compile_with(use, backend="eager")
+    for _ in range(4):
+        assert torch.equal(compiled(x), use(x))
+    made_once = copies()
+    for _ in range(4):
+        assert torch.equal(compiled(x), use(x))
+    assert len(made_once) > 3 and copies() == made_once
+
+
+def copies() -> list[FunctionType]:
+    """The private copies that are alive."""
+    states = [state for state in runtime.registry if state.name.endswith(("wrapper", "inside", "method", "wrapped"))]
+    return [function for state in states for function in state.live_functions()]
+
+
+@pytest.mark.parametrize("name", ["method", "inside"])
+def test_a_decorated_function_that_changes(name: str) -> None:
+    thing = Decorated()
+
+    def use(a: Any) -> Any:
+        return thing.method(a)
+
+    compiled = compile_with(use, backend="eager")
+    outer: Any = vars(Decorated)[name]
+    inner = outer.__wrapped__
+    kept = outer.__code__, inner.__code__, inner.__defaults__
+
+    def other(self: Any, a: Any, k: Any = 5) -> Any:
+        print(end="")
+        return a - k
+
+    steps: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: setattr(inner, "__defaults__", (7,)),
+        lambda: setattr(inner, "__defaults__", None),
+        lambda: setattr(inner, "__defaults__", (7.5,)),
+        lambda: setattr(outer, "__defaults__", (1, 2)),
+        lambda: setattr(outer, "__kwdefaults__", {"more": 1}),
+        lambda: setattr(inner, "__code__", other.__code__),
+        lambda: setattr(outer.__closure__[0], "cell_contents", other),
+        lambda: delattr(outer, "__wrapped__"),
+        lambda: setattr(thing, "by", 4),
+        lambda: setattr(Decorated, name, other),
+        lambda: setattr(Decorated, name, outer),
+    ]
+    try:
+        for step in steps:
+            step()
+            for _ in range(3):
+                assert ended(compiled, x) == ended(use, x)
+    finally:
+        outer.__code__, inner.__code__, inner.__defaults__ = kept
+        outer.__defaults__ = outer.__kwdefaults__ = None
+        outer.__closure__[0].cell_contents = outer.__wrapped__ = inner
+        setattr(Decorated, name, outer)
+
+
+def test_cells_of_a_decorated_function_go_with_it() -> None:
+    """Of a function that somebody else holds no copy is kept."""
+    holder: list[Any] = []
+
+    def use(a: Any) -> Any:
+        return holder[0](a) + 1
+
+    compiled = compile_with(use, backend="eager")
+    for _ in range(3):
+        weight = torch.ones(3)
+        holder[:] = [functools.wraps(wrapped)(made(weight))]
+        gone = weakref.ref(weight), weakref.ref(holder[0])
+        for _ in range(4):
+            assert torch.equal(compiled(x), use(x))
+        holder.clear()
+        del weight
+        gc.collect()
+        assert [ref() for ref in gone] == [None, None]

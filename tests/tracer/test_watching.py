@@ -351,6 +351,75 @@ def test_changes_of_a_part_that_breaks_are_seen(how: str) -> None:
         assert result(model, x) == result(plain, x)
 
 
+def mixins(count: int, base: type) -> type:
+    for number in range(count):
+        base = type(f"Mixin{number}", (base,), {})
+    return base
+
+
+class DeepBreaks(mixins(8, Breaks)):  # type: ignore[misc]
+    """So many classes are looked through for each attribute that what only hands its copy over is watched, too."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + 1
+
+
+class DeepHolder(mixins(8, Holder)):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = DeepBreaks()
+
+
+def handed_over() -> tuple[Any, Any]:
+    """As `holder`; regions that have no graph are watched: the model's own, and that of the call of its part."""
+    plain, model = make(DeepHolder), make(DeepHolder)
+    tracer.compile(model)
+    for _ in range(6):
+        model(x)
+    idle = [r.compiled.watch for state in runtime.registry for r in state.regions if r.compiled.call is None]
+    roots = [watch.watched().model() for watch in idle if watch is not None and watch.watched() is not None]
+    assert any(root is model for root in roots) and any(root is model.inner for root in roots)
+    return plain, model
+
+
+OF_THE_CALL: dict[str, Callable[[Any], object]] = {
+    "hook": lambda m: m.inner.register_forward_hook(lambda module, args, result: result * 3),
+    "pre hook": lambda m: m.inner.register_forward_pre_hook(lambda module, args: (args[0] + 1,)),
+    "backward hook": lambda m: m.inner.register_full_backward_hook(lambda *_: None),
+    "dict of hooks": lambda m: setattr(m.inner, "_forward_hooks", collections.OrderedDict({1: lambda *_: x})),
+    "forward of the instance": lambda m: setattr(m.inner, "forward", lambda x: x + 1),
+    "forward of the model": lambda m: setattr(m, "forward", lambda x: x + 1),
+    "class": lambda m: setattr(m.inner, "__class__", Other),
+    "other part": lambda m: setattr(m, "inner", Breaks().apply(filled)),
+    "part in the instance": lambda m: vars(m).__setitem__("inner", Breaks().apply(filled)),
+    "no part": lambda m: delattr(m, "inner"),
+    "other dict": lambda m: other_dict(m, _modules={"inner": torch.nn.Identity(), "after": m.after}),
+}
+
+
+@pytest.mark.parametrize("how", OF_THE_CALL)
+def test_changes_of_what_only_hands_a_copy_over_are_seen(how: str) -> None:
+    plain, model = handed_over()
+    for m in (plain, model):
+        OF_THE_CALL[how](m)
+    for _ in range(4):
+        assert result(model, x) == result(plain, x)
+
+
+@pytest.mark.parametrize("name", ["__call__", "forward", "_forward_hooks", "inner"])
+def test_changes_of_classes_of_what_only_hands_a_copy_over_are_seen(name: str) -> None:
+    plain, model = handed_over()
+    cls: Any = type(model if name == "inner" else model.inner).__mro__[3]
+    setattr(cls, name, {1: print} if name == "_forward_hooks" else lambda self, x=x: x * 5)
+    try:
+        for _ in range(4):
+            assert result(model, x) == result(plain, x)
+    finally:
+        delattr(cls, name)
+    for _ in range(4):
+        assert result(model, x) == result(plain, x)
+
+
 @pytest.mark.parametrize("attribute", ["inner", "after"])
 def test_a_part_that_breaks_is_another_one(attribute: str) -> None:
     plain, model = holder()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import GraphBreak, UserLine
+from ..log import one_line
 
 
 @dataclass
@@ -73,7 +74,7 @@ class BreakRecord:
 
     def __str__(self) -> str:
         """In one line."""
-        what = self.title + (f": {self.details}" if self.details else "")
+        what = self.title + (f": {one_line(self.details)}" if self.details else "")
         stack = f", at {' > '.join(map(str, self.stack))}" if self.stack else ""
         return f"{what}{stack}" + (f". Hint: {self.hint}" if self.hint else "")
 

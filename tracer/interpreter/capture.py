@@ -541,7 +541,7 @@ def _group(value: Mutable) -> Any:
 
 def all_different(*objects: object) -> bool:
     """Are no two of them the same object?"""
-    return len(set(map(id, objects))) == len(objects)
+    return len({*map(id, objects)}) == len(objects)
 
 
 class CalleeValue(Value):
