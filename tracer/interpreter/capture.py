@@ -74,10 +74,14 @@ class Restart(Exception):
         self.graph_break = graph_break
 
 
-_NOT_TOLD = (
-    "torch.compiler.is_compiling() is false here, as in a plain run, since the way that the program takes where it is "
-    "true raises: "
-)
+def _not_told(request: Request) -> str:
+    """For `explain` and the log: why the program isn't told that it is compiled, if it isn't."""
+    if not request.compiling.fails:
+        return ""
+    return (
+        "torch.compiler.is_compiling() is false here, as in a plain run, since the way that the program takes where it "
+        f"is true raises: {request.compiling.fails}. Hint: mend that way, or leave it: it is compiled as it runs plain"
+    )
 
 
 def capture(request: Request) -> Capture:
@@ -105,8 +109,8 @@ def _capture(request: Request, state: GlobalState) -> Capture:
             if not attempt.ctx.took_counter_for_constant():
                 if captured.graph_break is not None and captured.graph_break.is_raised:
                     request.compiling.fails = ""  # it raises anyway
-                told = _NOT_TOLD + request.compiling.fails if attempt.ctx.told_plain and request.compiling.fails else ""
-                return replace(captured, passed_by=tuple(attempt.passed_by), remark=told)
+                remark = _not_told(request) if attempt.ctx.told_plain else ""
+                return replace(captured, passed_by=tuple(attempt.passed_by), remark=remark)
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
