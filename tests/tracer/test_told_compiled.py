@@ -61,6 +61,20 @@ def test_a_program_that_raises_anyway_is_told_again():
     assert "is false here" not in report and "+ 0" not in report
 
 
+def test_with_fullgraph_too():
+    def f(x, other):
+        x = x * 2 if torch.compiler.is_compiling() else x * 3
+        return add(x, other)
+
+    backend = CountingBackend()
+    compiled = tracer.compile(f, backend=backend, fullgraph=True)
+    with pytest.raises(RuntimeError):
+        compiled(x, torch.ones(7))
+    assert torch.equal(compiled(x, mask), add(x * 2, mask)) and backend.frame_count == 1
+    g = tracer.compile(wrong_when_compiled, backend=backend, fullgraph=True, inplace=False)
+    assert torch.equal(g(x, mask), add(x.sin(), mask)) and backend.frame_count == 2
+
+
 def test_an_exception_is_told_with_the_line_that_raised():
     def f(x):
         return add(x, torch.ones(7))

@@ -114,8 +114,12 @@ def _capture(request: Request, state: GlobalState) -> Capture:
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except OperatorFailed:  # with fullgraph
+            request.compiling.fails = ""
+            raise
         except FailsCompiled as error:
             request.compiling.fails = str(error)
+            breaks.clear()
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
