@@ -84,6 +84,14 @@ class TestTuples:
         check_calls(f, ((x,), x), ((), x), ((1, x), x))
 
 
+    def test_that_stay_the_object_they_are(self):
+        def f(t, u, x):
+            same = (t + () is t, () + t is t, t * 1 is t, t[:] is t, t + u is u, t + u is t, (t + u)[0:] is t + u)
+            return x + 1, same, t + u, u
+
+        check_calls(f, ((1, 2), (3,), x), ((), (3,), x), ((1,), (), x), ((), (), x), ((1, 2, 3), (3,), x))
+
+
 class TestLists:
     def test_whose_last_item_is_read(self):
         def f(history, x):

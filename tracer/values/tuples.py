@@ -68,7 +68,10 @@ class SequenceValue(MethodsByName):
         except (IndexError, TypeError, ValueError):
             call_pure(ctx, operator.getitem, self.builtin(range(len(items))), index)  # raises the same as it would
             raise
-        return self.like(ctx, found) if isinstance(index, slice) else found
+        if not isinstance(index, slice):
+            return found
+        whole = isinstance(self, TupleValue) and self.is_exact and len(found) == len(items) and index.step in (None, 1)
+        return self if whole else self.like(ctx, found)
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         return any(equal(ctx, candidate, item) for candidate in self.items(ctx))
@@ -189,6 +192,11 @@ class TupleValue(SequenceValue, Value):
         return self.cls
 
     @property
+    def is_exact(self) -> bool:
+        """Is it a tuple and no instance of a subclass?"""
+        return self.cls is tuple and self.part_of is None
+
+    @property
     def is_unread(self) -> bool:
         return self.base is not None or self.head is not None
 
@@ -245,12 +253,18 @@ class TupleValue(SequenceValue, Value):
                 made = operator.add(make_tuple(self.cls, [0] * len(mine)), make_tuple(other.cls, []))
                 return ctx.born(TupleValue(items, cls=type(made)))
             return call_pure(ctx, operator.add, self.as_python(ctx), plain(ctx, other))
-        if op == "+" and self.is_unread and isinstance(other.builtin_part(), TupleValue):
-            new = other.builtin_part().unpack(ctx)
-            if new and self.base is not None:
-                return ctx.born(TupleValue(new, head=self))
-            if new and self.head is not None:
-                return ctx.born(TupleValue([*self._items, *new], head=self.head))
+        added = other.builtin_part()
+        if op == "+" and isinstance(added, TupleValue):
+            if added.is_exact and not self.truth(ctx):  # CPython then gives the other itself
+                return added
+            if self.is_exact and not added.truth(ctx):
+                return self
+            if self.base is not None:
+                return ctx.born(TupleValue(added.items(ctx), head=self))
+            if self.head is not None:
+                return ctx.born(TupleValue(self._items + added.items(ctx), head=self.head))
+        if op == "*" and self.is_exact and is_int(other) and other.as_python(ctx) == 1:
+            return self
         return super().binary(ctx, op, other)
 
     def is_same(self, ctx: Context, other: Value) -> bool:
