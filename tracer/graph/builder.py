@@ -454,6 +454,10 @@ class GraphBuilder:
     def writes_inputs(self) -> bool:
         return any(self._is_written(given) for given in self.inputs)
 
+    def has_written(self, fake: torch.Tensor) -> bool:
+        """Did a call write to the memory of this tensor?"""
+        return storage_of(fake) in self._written
+
     def _is_written(self, given: GraphInput) -> bool:
         return isinstance(given, GraphTensor) and storage_of(given.fake) in self._written
 

@@ -21,7 +21,17 @@ from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, MustBeStatic, OperatorFailed, forget_frames
+from ..errors import (
+    CannotUndo,
+    CaptureAnew,
+    FailsCompiled,
+    GraphBreak,
+    InputComesLate,
+    MustBeStatic,
+    OperatorFailed,
+    forget_frames,
+    users_line,
+)
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -65,6 +75,16 @@ class Restart(Exception):
         self.graph_break = graph_break
 
 
+def _not_told(request: Request) -> str:
+    """For `explain` and the log: why the program isn't told that it is compiled, if it isn't."""
+    if not request.compiling.fails:
+        return ""
+    return (
+        "torch.compiler.is_compiling() is false here, as in a plain run, since the way that the program takes where it "
+        f"is true raises: {request.compiling.fails}. Hint: mend that way, or leave it: it is compiled as it runs plain"
+    )
+
+
 def capture(request: Request) -> Capture:
     """Capture from `request.layout.index`. Raises GraphBreak where there is nothing to be captured at all."""
     state = GlobalState()
@@ -88,10 +108,19 @@ def _capture(request: Request, state: GlobalState) -> Capture:
                 attempt.ctx.graph.expect_input(tensor)
             captured = attempt.run()
             if not attempt.ctx.took_counter_for_constant():
-                return replace(captured, passed_by=tuple(attempt.passed_by))
+                if captured.graph_break is not None and captured.graph_break.is_raised:
+                    request.compiling.fails = ""  # it raises anyway
+                remark = _not_told(request) if attempt.ctx.told_plain else ""
+                return replace(captured, passed_by=tuple(attempt.passed_by), remark=remark)
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except OperatorFailed:  # with fullgraph
+            request.compiling.fails = ""
+            raise
+        except FailsCompiled as error:
+            request.compiling.fails = str(error)
+            breaks.clear()
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
@@ -222,6 +251,9 @@ class Attempt:
                     return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
+                if ctx.told_compiled:
+                    line = users_line(error.stack or ctx.user_stack())
+                    raise FailsCompiled(f"{self._what(error)}, at {line}") from None
                 failure = as_operator_failure(error)
                 failure.args = (ctx.in_words(str(failure)),)
                 return self._end(mark, self._raises(error), failure)
@@ -229,10 +261,12 @@ class Attempt:
                 return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
-        what = self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
-        graph_break = GraphBreak("exception leaves the function", what)
-        graph_break.stack = self.ctx.user_stack()
+        graph_break = GraphBreak("exception leaves the function", self._what(error))
+        graph_break.stack, graph_break.is_raised = error.stack or self.ctx.user_stack(), True
         return graph_break
+
+    def _what(self, error: Raised | OperatorFailed) -> str:
+        return self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
 
     def _may_as_well_begin_here(self, mark: Mark) -> bool:
         """Nothing was captured in front of this `try`: then what interrupts the graph is raised within it.
@@ -298,7 +332,9 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        broke_inside = graph_break is not None and (len(graph_break.stack) > 1 or graph_break.in_given_function)
+        broke_inside = graph_break is not None and (
+            (len(graph_break.stack) > 1 and not graph_break.is_raised) or graph_break.in_given_function
+        )
         # what an earlier attempt noted here may come of an object that the callee makes
         if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)
