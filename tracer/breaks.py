@@ -263,7 +263,7 @@ BREAKS: dict[str, Row] = {
     ),
     "module is not supported": Row(
         "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or `to()` may "
-        "change the parameters.",
+        "change the parameters, or the state of many tensors is collected.",
         "call it before or after the compiled function",
     ),
     "class is defined in the function": Row(

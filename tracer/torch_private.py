@@ -51,6 +51,7 @@ __all__ = [
     "ShapeEnv",
     "TracingContext",
     "Traits",
+    "begin_record",
     "can_be_named",
     "compiling",
     "cpp_compiler_command",
@@ -196,6 +197,11 @@ def profiler_runs() -> bool:
     """Does anybody note what torch.profiler.record_function names?"""
     observer = getattr(torch.autograd.profiler, "_active_cupti_profiler_observer", None)
     return torch._C._autograd._profiler_enabled() or observer is not None
+
+
+def begin_record(name: str, args: str | None) -> object:
+    """What torch.profiler.record_function keeps while it is entered."""
+    return torch.ops.profiler._record_function_enter_new(name, args)
 
 
 def is_functional(tensor: torch.Tensor) -> bool:

@@ -148,6 +148,18 @@ def test_load_state_dict():
     check(lambda m, s, x: (m.load_state_dict(s, assign=True), m(x)), nn.Linear(3, 3), state, r(4, 3), backend="eager")
 
 
+def test_the_state_of_many_tensors_is_not_read():
+    def fn(m):
+        return len(m.state_dict()) + m.list[0]
+
+    for count, titles in ((100, []), (130, ["module is not supported"])):
+        model = nn.Module()
+        model.list = nn.ParameterList([torch.zeros(1)] * count)
+        check(fn, model, backend="eager", calls=2)
+        compiled = tracer.compile(fn, backend="eager", inplace=False)
+        assert [b.title for b in tracer.explain(compiled)(model).breaks] == titles
+
+
 def test_state_dict_that_changes():
     def change(m, n):
         if n == 1:

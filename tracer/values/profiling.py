@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch.autograd.profiler import record_function
 
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Call
-from ..torch_private import profiler_runs
+from ..torch_private import begin_record, profiler_runs
 from .base import Value
 from .constants import ConstantValue, constant
 from .objects import ObjectValue, known
@@ -33,8 +32,7 @@ class RecordHandle(Value):
         self.name, self.args = name, args
 
     def reconstruct(self, out: ExitWriter) -> str:
-        begin = out.hold(torch.ops.profiler._record_function_enter_new, "begin_record")
-        return f"{begin}({out.text(self.name)}, {out.text(self.args)})"
+        return f"{out.hold(begin_record)}({out.text(self.name)}, {out.text(self.args)})"
 
 
 def _object(ctx: Context, args: list[Value], what: str) -> ObjectValue:
