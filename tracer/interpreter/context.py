@@ -135,6 +135,10 @@ class Context:
         self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
+        #: whether hooks on saved tensors may be set, once that was asked or changed
+        self.hook_setting: Any = None
+        #: some were set when the region began
+        self.has_saved_tensor_hooks = False
         #: it asked whether autograd records now
         self.asked_grad_mode = False
         #: it looked whether a tensor is a leaf
