@@ -133,9 +133,8 @@ BREAKS: dict[str, Row] = {
         "enter modes by `with`, and do what breaks before or after the block",
     ),
     "context manager is not supported": Row(
-        "This use of a context manager is not captured: entered outside or twice, made with unusual arguments, or "
-        "used as a decorator.",
-        "write `with manager(...):` with constant arguments inside of the function; decorate functions before",
+        "This use of a context manager is not captured: entered outside or twice, or made with unusual arguments.",
+        "write `with manager(...):` with constant arguments inside of the function",
     ),
     # output, input, the interpreter ---------------------------------------------------------------------------------
     "print() writes output": Row(

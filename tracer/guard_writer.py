@@ -141,7 +141,8 @@ class Writer:
             function = self.function_that_lives_for_ever(source.base)
             if function is not None:
                 field = self.constants.view(defaults_field(function), function, f"defaults_of_{short_name(function)}")
-                return f"({field}.value if {field} else None)"
+                # asked by a call: the truth of a constant is nothing that Python's compiler would leave to the region
+                return f"({field}.value if {self.constant(bool)}({field}) else None)"
         return source.render(self.text)
 
     def _formula(self, source: Formula) -> str:

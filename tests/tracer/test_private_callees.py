@@ -364,3 +364,32 @@ def test_cells_of_a_decorated_function_go_with_it() -> None:
         del weight
         gc.collect()
         assert [ref() for ref in gone] == [None, None]
+
+
+def test_a_wrapper_made_at_each_call_is_known_by_its_code() -> None:
+    """`functools.wraps` gives it the name of what it wraps, which its module defines at its top."""
+
+    def tripled(a: Any) -> Any:
+        return a * 3
+
+    def made_each_time(function: Any, k: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(a: Any, plus: Any = k) -> Any:
+            return function(a) * k + plus
+
+        return wrapper
+
+    def use(a: Any, function: Any) -> Any:
+        return function(a) * 2
+
+    compiled = compile_with(use, backend=(backend := CountingBackend()))
+    for k, graphs in ((2, 1), (2, 1), (2, 1), (2.5, 2), (2, 2), (2.5, 2)):
+        assert torch.equal(compiled(x, made_each_time(pause_free, k)), use(x, made_each_time(pause_free, k)))
+        assert backend.frame_count == graphs
+    for function in (tripled, pause_free, tripled):
+        assert torch.equal(compiled(x, made_each_time(function, 2)), use(x, made_each_time(function, 2)))
+    assert backend.frame_count == 3
+
+
+def pause_free(a: Any) -> Any:
+    return a - 1

@@ -374,3 +374,16 @@ def test_saved_tensor_hooks_break_by_their_title():
     titles, _ = broken(f, leaf(3))
     assert titles.keys() == {"global state of torch is changed"}
     assert "saved_tensors_default_hooks" in titles["global state of torch is changed"] and "pybind" not in str(titles)
+
+
+def test_what_torch_does_not_want_compiled_is_named_alone():
+    """Not what TorchDynamo's machinery does around it."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], 0.1)
+
+    def step(x):
+        x = x * 2
+        optimizer.zero_grad()
+        return x + 1
+
+    met, _ = broken(step, torch.ones(3))
+    assert met == {"library function is called": "Optimizer.zero_grad"}

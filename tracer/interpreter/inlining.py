@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .frame import Frame
 
 
+#: What these do around a function says nothing of that.
+_MACHINERY = ("torch._dynamo", "torch._compile")
+
 
 def call(ctx: Context, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a call of the function gives. A break inside names the user's whole stack."""
@@ -72,8 +75,8 @@ def _as_marked(ctx: Context, function: FunctionType, args: list[Value], kwargs: 
 
 def _of_the_call(ctx: Context, function: FunctionValue, inner: GraphBreak) -> GraphBreak:
     """A break in a library function is one of its call: what it does inside is none of the user's business."""
-    what = function.qualname
-    if function.globals["__name__"].startswith("torch."):  # there it may well be about what the user gave it
+    what, module = function.qualname, function.globals["__name__"]
+    if module.startswith("torch.") and not module.startswith(_MACHINERY):  # it may well be about what the user gave it
         reason = inner.details if inner.title == "library function is called" else f"{inner.title}: {inner.details}"
         what = f"{what}: {reason}"
     graph_break = GraphBreak("library function is called", what)

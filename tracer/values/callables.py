@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..sources import Source
+from ..guards import Kind
+from ..sources import Attr, Item, Source
 from .base import Value
 from .constants import call_pure, constant
+from .function_dicts import DESCRIPTIONS, describes, description
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -53,6 +55,14 @@ class HeldFunction(Value):
     def getattr(self, ctx: Context, name: str) -> Value:
         if name in _DESCRIPTION:
             return call_pure(ctx, getattr, self.function, name)
+        if describes(self.function, name):
+            return description(ctx, self, self.source or ctx.hold(self.function), name)
+        if name in getattr(self.function, "__dict__", ()):
+            attributes = Attr(self.source or ctx.hold(self.function), "__dict__")
+            ctx.guard(Kind.HAS_KEY, attributes, name)
+            return ctx.wrap(vars(self.function)[name], Item(attributes, name))
+        if (name in DESCRIPTIONS or name == "__dict__") and not hasattr(self.function, name):
+            ctx.raise_(AttributeError(f"{type(self.function).__name__!r} object has no attribute {name!r}"))
         return super().getattr(ctx, name)
 
     def reconstruct(self, out: ExitWriter) -> str:

@@ -15,6 +15,7 @@ from ..sources import Attr, Item, Operation, Source
 from .base import Mutable, Value, wraps
 from .codes import CodeValue
 from .constants import ConstantValue, constant
+from .function_dicts import DESCRIPTIONS, OF_THE_TYPE, FunctionDict, describes, description
 from .mappings import new_dict
 from .sequences import TupleValue
 from .torch_functions import TorchFunctionValue, torch_function
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 EMPTY_CELL = CellType()
 _READ_FROM_OUTSIDE = ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__closure__")
-#: dicts that a call of the function reads too: two values for one thing
-_NOT_READ = ("__globals__", "__kwdefaults__", "__annotations__", "__dict__")
+#: of a function from outside: dicts that a call of the function reads too, two values for one thing
+_NOT_READ = ("__globals__", "__kwdefaults__")
 #: by the identity of a code object, which is kept: what calling a function with it means (known_code.py)
 CODE_MEANINGS: dict[int, tuple[CodeType, Callable[..., Value]]] = {}
+#: the names that mean something of their own on every function
+_OF_FUNCTIONS = frozenset([*dir(FunctionType), *vars(FunctionType)])
 
 
 class CellValue(Mutable):
@@ -131,9 +134,10 @@ class FunctionValue(Value):
                 return CodeValue(self.code, Attr(self.source, name))
             if name in _NOT_READ:
                 self.refuse("attribute cannot be read", f".{name}")
+            if describes(self.function, name):
+                return description(ctx, self, self.source, name)
             if not hasattr(self.function, name):
                 ctx.guard(Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
-                ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
         elif name in self.attributes:
             return self.attributes[name]
         elif name in ("__name__", "__qualname__"):
@@ -143,14 +147,39 @@ class FunctionValue(Value):
         elif name in ("__defaults__", "__closure__"):
             items = self.defaults if name == "__defaults__" else self.closure
             return TupleValue(items) if items else constant(None)
+        elif name == "__module__":
+            return ctx.namespace(self.globals).load(ctx, "__name__")
+        elif name == "__doc__":
+            return constant(_plain_function(self.code).__doc__)
+        elif name == "__dict__":
+            return FunctionDict(self)
+        elif name in DESCRIPTIONS and name in vars(FunctionType):
+            return self._own_description(ctx, name)
         if name == "__call__":
             return self
         if name == "__get__":
             return FunctionGet(self)
+        if not hasattr(FunctionType, name):
+            ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
         return super().getattr(ctx, name)
 
+    def _own_description(self, ctx: Context, name: str) -> Value:
+        """Of one that was made in the region, and on which nobody set this."""
+        if name == "__annotate__":
+            return constant(None)
+        if name == "__type_params__":
+            return TupleValue(())
+        if "__annotate__" in self.attributes:  # reading it runs the user's code
+            self.refuse("attribute cannot be read", f".{name}")
+        if self.annotations is None:
+            self.annotations = new_dict(ctx, [])
+        return self.annotations
+
     def setattr(self, ctx: Context, name: str, value: Value) -> None:
-        if self.function is not None or (name.startswith("__") and name != "__wrapped__"):
+        expected = OF_THE_TYPE.get(name)
+        if self.function is not None or (name in _OF_FUNCTIONS and expected is None):
+            self.refuse("attribute cannot be set", f".{name}")
+        if expected is not None and not issubclass(ctx.real(value).python_type(ctx), expected):
             self.refuse("attribute cannot be set", f".{name}")
         before = self.attributes
         ctx.on_rollback(lambda: object.__setattr__(self, "attributes", before))
@@ -177,6 +206,11 @@ class FunctionValue(Value):
         for name, value in self.attributes.items():
             out.statement(f"{text}.{name} = {out.text(value)}")
         return text
+
+
+def _plain_function(code: CodeType) -> FunctionType:
+    """A function with this code that nobody calls."""
+    return FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
 
 
 class FunctionGet(Value):
@@ -224,8 +258,7 @@ def build_function(ctx: Context, obj: FunctionType, source: Source) -> Value:
 
 def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> FunctionValue:
     code = ctx.original_code(obj)
-    made_anew = "<locals>" in obj.__qualname__
-    if made_anew:
+    if made_anew := _is_made_anew(obj, code):
         ctx.guard(Kind.TYPE, source, FunctionType)
     else:
         ctx.guard(Kind.IS, source, obj)
@@ -245,6 +278,13 @@ def function_from_code(ctx: Context, obj: FunctionType, source: Source) -> Funct
         closure = Attr(source, "__closure__")
         value.closure = tuple(ctx.wrap(c, Item(closure, i)) for i, c in enumerate(obj.__closure__))  # type: ignore[misc]
     return value
+
+
+def _is_made_anew(function: FunctionType, code: CodeType) -> bool:
+    """By each call of its parent, that is. Its name may be that of what it wraps."""
+    if "<locals>" in function.__qualname__:
+        return True
+    return "<locals>" in code.co_qualname and not lives_for_ever(function)
 
 
 TorchFunctionValue.as_code = staticmethod(function_from_code)  # type: ignore[method-assign, assignment]
@@ -338,7 +378,11 @@ class PartialValue(Value):
             return self.attributes[name]
         if name == "keywords" and self.source is None:
             return self.keywords(ctx)
-        if self.source is None and not hasattr(functools.partial, name):
+        if name == "__dict__" and self.source is None:
+            return FunctionDict(self)
+        if name in ("__doc__", "__module__"):
+            return constant(getattr(functools.partial, name))
+        if self.source is None and not any(name in vars(cls) for cls in functools.partial.__mro__):
             ctx.raise_(AttributeError(f"'functools.partial' object has no attribute {name!r}"))
         return super().getattr(ctx, name)
 

@@ -7,6 +7,7 @@ wrapper that torch makes is Python code that enters a manager from outside.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -14,11 +15,13 @@ import torch
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr, Source
+from ..torch_private import set_grad_enabled
 from .base import Mutable, Value, wraps
 from .classes import Constructor, constructs
 from .constants import constant
+from .functions import FunctionValue
 from .lookup import class_object
-from .objects import known
+from .objects import known, known_once_loaded
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -65,7 +68,11 @@ class ManagerValue(Mutable):
         return self.begin(ctx), ManagerMethod(self, "__exit__")
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        self.refuse("context manager is not supported", "use as a decorator")
+        """Use as a decorator: torch's own Python code makes the function that enters a manager at each call."""
+        decorate = self.cls.__call__
+        if type(decorate) is not FunctionType:
+            self.refuse("context manager is not supported", "use as a decorator")
+        return ctx.real(ctx.wrap(decorate, ctx.hold(decorate))).call(ctx, [self, *args], kwargs)
 
     def begin(self, ctx: Context) -> Value:
         """`__enter__`"""
@@ -93,6 +100,16 @@ class ManagerMethod(Value):
 
     def truth(self, ctx: Context) -> bool:
         return True
+
+    def python_type(self, ctx: Context) -> type:
+        return MethodType
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "__self__":
+            return self.manager
+        if name in ("__enter__", "__exit__"):
+            ctx.raise_(AttributeError(f"'function' object has no attribute {name!r}"))
+        return super().getattr(ctx, name)
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if kwargs or len(args) != (3 if self.name == "__exit__" else 0):
@@ -126,6 +143,11 @@ class GradManager(ManagerValue):
 
     def given_mode(self) -> bool | None:
         return self.mode if self.cls is torch.set_grad_enabled else None
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name == "prev" and self.content is not None:
+            return constant(self.content)
+        return super().getattr(ctx, name)
 
     def begin(self, ctx: Context) -> Value:
         if self.cls is not torch.set_grad_enabled:
@@ -222,9 +244,8 @@ def _found_by_autocast(device: str) -> dict[str, Any]:
 
 def _constructor(cls: type, mode: bool) -> Constructor:
     def make(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if args or kwargs:
-            raise GraphBreak("context manager is not supported", f"{cls.__name__} as a decorator")
-        return GradManager.made(ctx, cls, mode)
+        manager = GradManager.made(ctx, cls, mode)
+        return manager.call(ctx, args, kwargs) if args or kwargs else manager  # `@torch.no_grad`, without parentheses
 
     return make
 
@@ -239,6 +260,34 @@ def make_set_grad_enabled(ctx: Context, args: list[Value], kwargs: dict[str, Val
     if type(mode) is not bool:
         raise GraphBreak("context manager is not supported", f"set_grad_enabled({mode})")
     return GradManager.made(ctx, torch.set_grad_enabled, mode)
+
+
+@known(set_grad_enabled)
+def set_grad_mode(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What `set_grad_enabled(mode)` calls, and undoes with when it turns out to decorate a function."""
+    (mode,) = _arguments(ctx, ("mode",), (), args, kwargs)
+    if type(mode) is not bool:
+        raise GraphBreak("context manager is not supported", f"set_grad_enabled({mode})")
+    ctx.graph.set_state("grad", mode)
+    return constant(None)
+
+
+@known_once_loaded("torch.utils._contextlib", "_set_stack_frame_name")
+def set_frame_name(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Torch 2.15: a decorated function's frames are called after the manager."""
+    function, name = (ctx.real(value) for value in args)
+    if not isinstance(function, FunctionValue) or function.function is not None or kwargs:
+        raise GraphBreak("attribute cannot be set", f".__code__ of {function}")
+    before, wanted = function.code, name.as_python(ctx)
+    if (id(before), wanted) not in _RENAMED:
+        _RENAMED[id(before), wanted] = before, before.replace(co_name=wanted, co_qualname=wanted)
+    ctx.on_rollback(lambda: setattr(function, "code", before))
+    function.code = _RENAMED[id(before), wanted][1]
+    return constant(None)
+
+
+#: by the identity of a code object, which is kept, and the new name: one code for all, as regions are found by it
+_RENAMED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
 @constructs(torch.inference_mode)

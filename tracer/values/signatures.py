@@ -1,15 +1,19 @@
-"""`inspect.signature` of a Python function: worked out at capture, where nothing of the function's own changes it."""
+"""What `inspect` tells of a Python function: its signature, and whether it makes generators or coroutines.
+
+Worked out at capture, where nothing of the function's own changes it.
+"""
 
 from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr
-from .base import Value
+from .base import Raised, Value
+from .constants import constant
 from .functions import BoundMethod, FunctionValue
 from .objects import known
 
@@ -49,5 +53,39 @@ def _pinned(ctx: Context, function: Value) -> FunctionType:
         ctx.real(value).as_python(ctx)
     return real
 
+
+#: what says otherwise than the code's flags
+_MARKS = ("__partialmethod__", "_is_coroutine_marker", "_is_coroutine_mark")
+
+
+def _flag(flag: int, name: str) -> Any:
+    def meaning(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) != 1 or kwargs:
+            raise GraphBreak("arguments do not fit the call", f"inspect.{name}()")
+        given = ctx.real(args[0])
+        function = ctx.real(given.function) if isinstance(given, BoundMethod) else given
+        if not isinstance(function, FunctionValue) or any(_has(ctx, function, mark) for mark in _MARKS):
+            raise GraphBreak("library function is called", f"inspect.{name}() of {given}")
+        if function.function is not None:
+            ctx.guard(Kind.CODE, function.source, function.code)
+        return constant(bool(function.code.co_flags & flag))
+
+    return meaning
+
+
+def _has(ctx: Context, function: FunctionValue, name: str) -> bool:
+    try:
+        function.getattr(ctx, name)
+    except Raised:
+        return False
+    return True
+
+
+for _function, _its_flag in (
+    (inspect.isgeneratorfunction, inspect.CO_GENERATOR),
+    (inspect.iscoroutinefunction, inspect.CO_COROUTINE),
+    (inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR),
+):
+    known(_function)(_flag(_its_flag, _function.__name__))
 
 __all__ = ["signature"]
