@@ -465,6 +465,9 @@ dispatch_modes = torch._C._len_torch_dispatch_stack
 dispatch_mode_at = torch._C._get_dispatch_stack_at
 functorch_level = torch._C._functorch.maybe_current_level
 saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+saved_tensor_hooks_forbidden = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+forbid_saved_tensor_hooks = torch._C._autograd._saved_tensors_hooks_disable
+allow_saved_tensor_hooks = torch._C._autograd._saved_tensors_hooks_enable
 set_saved_tensor_hooks = (
     torch._C._autograd._push_saved_tensors_default_hooks,
     torch._C._autograd._pop_saved_tensors_default_hooks,

@@ -10,10 +10,12 @@ from torch import nn
 from torch._vmap_internals import _vmap
 from torch.autograd import Function
 from torch.autograd.functional import hessian, hvp, jacobian
+from torch.autograd.graph import disable_saved_tensors_hooks, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import tracer
 from tests.support import CountingBackend, check, check_calls, compile_with
+from tracer.torch_private import allow_saved_tensor_hooks, forbid_saved_tensor_hooks, saved_tensor_hooks_forbidden
 
 #: the graph as it is, and traced through by AOTAutograd, whose results have another grad_fn
 BACKENDS = {"eager": {}, "aot_eager": {"tolerance": (1e-5, 1e-6)}}
@@ -298,6 +300,47 @@ def test_the_vmap_of_autograd():
     compiled = compile_with(squares, backend="eager")
     x = r(2, 3)
     assert torch.equal(_vmap(compiled)(x), _vmap(squares)(x))
+
+
+def hooks_disabled(x):
+    with disable_saved_tensors_hooks("outer"):
+        with disable_saved_tensors_hooks("inner"):
+            y = x * 2
+        asked = saved_tensor_hooks_forbidden()
+        y = y.sin()
+    return y, asked, saved_tensor_hooks_forbidden()
+
+
+def hooks_disabled_around_a_break(x):
+    forbid_saved_tensor_hooks("no hooks")
+    y = x * 2
+    print(end="")
+    asked = saved_tensor_hooks_forbidden()
+    allow_saved_tensor_hooks()
+    return y, asked
+
+
+def checkpoint_without_hooks(x):
+    with disable_saved_tensors_hooks("no hooks"):
+        return CHECKPOINT(torch.sin, x * 2)
+
+
+def hooks_without_hooks(x):
+    with disable_saved_tensors_hooks("no hooks"), saved_tensors_hooks(lambda t: t, lambda t: t):
+        return x * 2
+
+
+def test_saved_tensor_hooks_that_are_disabled():
+    whole(hooks_disabled, leaf(3), backward=True)
+    for function in (hooks_disabled_around_a_break, checkpoint_without_hooks, hooks_without_hooks):
+        check(function, leaf(3))
+        assert saved_tensor_hooks_forbidden() is None
+    compiled = compile_with(hooks_disabled, backend="eager")
+    compiled(leaf(3))
+    with disable_saved_tensors_hooks("outermost"):
+        assert compiled(leaf(3))[1:] == ("outer", "outermost")
+    with saved_tensors_hooks(lambda t: t, lambda t: t), pytest.raises(RuntimeError):
+        compiled(leaf(3))
 
 
 CHECKPOINT = functools.partial(checkpoint, use_reentrant=False)

@@ -174,6 +174,7 @@ class Attempt:
         self.breaks = breaks
         self.ctx = Context(request, inlining.call, inlining.resume, counters)
         self.ctx.new_frame = self.frame_class
+        self.ctx.has_saved_tensor_hooks = state.facts["saved-tensor hooks"] is not None
         self.frame = self._root_frame()
         self.decoded = request.decoded
         self.landable = landable(self.decoded)

@@ -137,6 +137,10 @@ class Context:
         self.asked_state = False
         #: it asked whether it is compiled, and was told so, or was not
         self.told_compiled = self.told_plain = False
+        #: whether hooks on saved tensors may be set, once that was asked or changed
+        self.hook_setting: Any = None
+        #: some were set when the region began
+        self.has_saved_tensor_hooks = False
         #: it asked whether autograd records now
         self.asked_grad_mode = False
         #: it looked whether a tensor is a leaf

@@ -30,6 +30,8 @@ def call_checkpoint(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -
         raise GraphBreak("Python raises or warns here", "checkpoint() without use_reentrant, or called unusually")
     if context is not None and ctx.real(context).as_python(ctx) is not checkpoint_code.noop_context_fn:
         raise GraphBreak("argument cannot be in a graph", "context_fn of checkpoint()")
+    if not reentrant and ctx.hook_setting is not None and ctx.hook_setting.content is not None:
+        raise GraphBreak("Python raises or warns here", "checkpoint() where saved-tensor hooks are disabled")
     function, given = args[0], args[1:]
     tensors = [value.graph_tensor for value in map(ctx.real, given) if isinstance(value, TensorValue)]
     first = list(dict.fromkeys(tensors))
