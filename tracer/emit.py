@@ -93,7 +93,8 @@ class RegionText:
     but its exit.  exit: how it leaves.  direct: how it leaves from a direct entry, if it can.
     loads: names beside its constants that it reads.  stores: names that it binds.  weak: each call gives an object that
     the region compares with and does not keep alive, or None: then the region can never run again.
-    conditions: the guards as they stand in the lines, one by one.
+    conditions: the guards as they stand in the lines, one by one.  alive: constants of the capture -> what the text
+    reads in their place.
     """
 
     lines: tuple[str, ...]
@@ -107,6 +108,7 @@ class RegionText:
     counts: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
     body: tuple[str, ...] = ()
+    alive: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def write_slot(
         renamed |= {name: str(value) for name, value in text.constants.items() if type(value) is _Helper}
         lines.append(f"    # region {region.number}: {_describe(region.capture)}")
         if wide is not None:
-            exit_: Sequence[str] = _wide_exit(region.capture.exit, wide)
+            exit_: Sequence[str] = renamed_in(_wide_exit(region.capture.exit, wide), text.alive)
         else:
             exit_ = text.direct if direct else text.exit
         region_lines = _lines(region, text, exit_, measured=wide is None)
@@ -206,6 +208,7 @@ def write_region(
         inputs, written = tuple(map(weakened, capture.inputs)), tuple(map(weakened, capture.written))
         region.capture = replace(capture, fetches=fetches, inputs=inputs, written=written)
         region.written = _write_region(region, parameters, original_code, native)
+        region.capture = replace(region.capture, constants=dict(region.written.constants))
     return region.written
 
 
@@ -240,14 +243,18 @@ def _write_region(
         tests[1].then.append(f"if {quick.watch}.on:\n    {quick.watch}.saw({quick.root})")
     asked = names_in([text for test in tests for text in test.conditions])
     taken |= asked
+    alive = _held_weakly(tests, constants, used - asked, taken)
+    asked |= names_in([text for test in tests for text in test.alive])
+    taken |= asked
     error = _free("error", taken)
     raised = constants.reserve("k_raised", _Helper("k_raised"))
     lines = _guard_lines(tests, error, f"{raised}({region.number}, {error})")
     counts, report = _counts(region, constants)
-    body = tuple(f"        {line}" for line in _body(region, constants, guards.inputs, error))
+    body = renamed_in([f"        {line}" for line in _body(region, constants, guards.inputs, error)], alive)
     values = ", ".join((str(capture.exit.number), *capture.exit.values))
-    exit_ = [f"        return {values}" if capture.exit.values else f"        return {values},"]
-    direct = [f"        {line}" for line in _direct_exit(capture, constants, _free("answer", taken))]
+    exit_ = renamed_in([f"        return {values}" if capture.exit.values else f"        return {values},"], alive)
+    answer = _direct_exit(capture, constants, _free("answer", taken))
+    direct = renamed_in([f"        {line}" for line in answer], alive)
     others = [*_guard_lines([test.abridged() for test in tests], error, raised), *counts, *report, *body]
     loads = asked | names_in([*others, *exit_, *direct])
     stores = stored_in([*lines, *counts, *report, *body, *exit_, *direct])
@@ -255,8 +262,23 @@ def _write_region(
     weak = tuple(get for get in constants.weak if any(value is get for value in kept.values()))
     return RegionText(
         tuple(lines), kept, frozenset(loads - kept.keys()), frozenset(stores), weak, tuple(exit_), tuple(direct),
-        guards.conditions, counts, report, body,
+        guards.conditions, counts, report, tuple(body), alive,
     )  # fmt: skip
+
+
+def _held_weakly(
+    tests: Sequence[_Test], constants: Constants, used: Collection[str], taken: Collection[str]
+) -> dict[str, str]:
+    """What guards hold weakly, as it need not live for ever, the body does not keep alive either: the region might be
+    what it holds, in code, which the garbage collector doesn't see into. Constants -> variables to read instead.
+    """
+    found: dict[str, str] = {}
+    for name, weak in constants.also_weak().items():
+        if name in used:
+            found[name] = _free(f"h_{name.removeprefix('k_')}", {*taken, *found.values()})
+            for test in tests:
+                test.alive.append(f"({found[name]} := {weak}()) is not None")
+    return found
 
 
 #: inputs of the graph that are computed, before it is called
@@ -287,15 +309,17 @@ class _Test:
     """One way to find out that a region may run.
 
     fetches: what is fetched once its conditions hold; raising there is a miss.  then: what is done behind that.
+    alive: conditions that bind what the body reads and nothing of ours keeps alive.
     """
 
     conditions: Sequence[str]
     fetches: Sequence[str]
     then: list[str] = field(default_factory=list)
+    alive: list[str] = field(default_factory=list)
 
     def abridged(self) -> _Test:
         """The same without its conditions, whose names were looked for already."""
-        return replace(self, conditions=["True"]) if self.conditions else self
+        return replace(self, conditions=["True"], alive=[]) if self.conditions else self
 
 
 def _guard_lines(tests: Sequence[_Test], error: str, raised: str) -> list[str]:
@@ -304,11 +328,11 @@ def _guard_lines(tests: Sequence[_Test], error: str, raised: str) -> list[str]:
     What stands behind these lines always returns, so that the `while` never goes round: leaving it is the miss, and a
     hit falls through without a variable that says so.
     """
-    if not any(test.conditions or test.fetches for test in tests):
+    if not any(test.conditions or test.fetches or test.alive for test in tests):
         return ["    if True:"]
     lines = ["    while True:", "        try:"]
     for word, test in zip(itertools.chain(["if"], itertools.repeat("elif")), tests, strict=False):
-        first, *others = test.conditions or ["True"]
+        first, *others = [*test.conditions, *test.alive] or ["True"]
         lines += [f"            {word} ({first}", *(f"                and {condition}" for condition in others)]
         lines[-1] += "):"
         todo = [line for text in (*test.fetches, *test.then) for line in text.splitlines()]

@@ -21,7 +21,7 @@ from .function_fields import code_field
 from .global_state import state_conditions
 from .guard_values import describe, has_value, same_elements, same_keys, same_value
 from .guard_writer import Writer, is_instance_dict
-from .guards import ClassAttribute, Kind
+from .guards import BASES, ClassAttribute, Kind
 from .holding import (
     Parts,
     Weak,
@@ -368,6 +368,8 @@ def _write_type_attribute(w: Writer, source: Source, expected: ClassAttribute) -
     if None in bases:
         raise InternalError(f"a class with attribute {name} died before its guard was written")
     _write_bases(w, bases[0], expected.bases)
+    if name == BASES:
+        return
     if expected.raw is _GETATTRIBUTE and type(bases[0]) is type and lives_for_ever(bases[0]):
         # No descriptor but itself gives it and lets attributes be read, so that it may be asked for in the quick way.
         if w.first_time("reads", bases[0]):

@@ -13,8 +13,8 @@ from typing import Any
 from .guard_kinds import WRITERS
 from .guard_values import describe
 from .guard_writer import Condition, Writer
-from .guards import Guard, Kind, type_attribute
-from .holding import Constants, held
+from .guards import BASES, Guard, Kind, type_attribute
+from .holding import Constants, held, type_mro
 from .native import USE_NATIVE
 from .quick_writer import write_quick
 from .sources import Held, Source
@@ -105,6 +105,8 @@ def seen_now(guard: Guard, scope: dict[str, Any]) -> str | None:
         return "; ".join(guard.expected.differences()) or None
     if guard.kind is Kind.TYPE_ATTR:
         cls = held(guard.expected.cls)
+        if guard.expected.name == BASES:
+            return describe(type_mro(cls) if cls is not None else None)
         return describe(type_attribute(cls, guard.expected.name) if cls is not None else None)
     if guard.kind is Kind.NO_OVERLAP:
         return "another overlap"

@@ -112,7 +112,7 @@ class Kind(enum.Enum):
     NOT_ALIAS = Row("other object than", _itself, weakened)
     # sources of tensors, each with a TENSOR guard
     NO_OVERLAP = Row("storage overlaps as it did with", tuple, _itself, has_source=False)
-    # (cls, name, raw object or MISSING)
+    # (cls, name, raw object or MISSING), or (cls, BASES, MISSING)
     TYPE_ATTR = Row("class attribute", _key_of_attribute, lambda seen: ClassAttribute.of(*seen), has_source=False)
     # the original code object of a function
     CODE = Row("code", id, hold, single=True, before_fetch=True)
@@ -123,6 +123,9 @@ class Kind(enum.Enum):
     # the bool that this source was
     EXPRESSION = Row("expression", _itself, _itself, single=True)
 
+
+#: The attribute in a TYPE_ATTR guard that asks only whether a class has the same bases: no class has one of this name.
+BASES = "<bases>"
 
 #: The source of guards that look at no value of the program (STATE, TYPE_ATTR, NO_OVERLAP).
 NOWHERE: Source = Literal(None)
@@ -146,6 +149,8 @@ class Guard:
             return "global state is as it was"
         if self.kind is Kind.TYPE_ATTR:
             cls, name, *_ = self.expected
+            if name == BASES:
+                return f"bases of {describe(cls)} are as they were"
             return f"class attribute {describe(cls)}.{name} is as it was"
         if self.kind is Kind.NO_OVERLAP:
             sources = self.expected[0] if type(self.expected[0]) is tuple else self.expected

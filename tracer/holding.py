@@ -267,6 +267,15 @@ class Constants:
             self._views[key] = (self.reserve(f"k_{hint}", value), of)
         return self._views[key][0]
 
+    def also_weak(self) -> dict[str, str]:
+        """Of what is held although it need not live for ever: its name -> that of the weak reference there is too."""
+        found = {}
+        for (number, weak), name in self._names.items():
+            strong = None if not weak else self._names.get((number, False))
+            if strong is not None and self.values[name]() is self.values[strong]:
+                found[strong] = name
+        return found
+
     def _named(self, value: Any, hint: str, constant: Any, weak: bool) -> str:
         key = (id(value), weak)
         name = self._names.get(key)

@@ -16,7 +16,8 @@ from .guard_sources import Numbers
 from .guard_text import seen_now, value_now, why_false
 from .guard_values import describe
 from .guard_writer import Condition, is_instance_dict
-from .guards import MISSING, Guard, Kind
+from .guards import BASES, MISSING, Guard, Kind
+from .holding import short_name
 from .native import fact
 from .sources import Source
 
@@ -50,6 +51,8 @@ class Refusal:
             return "; ".join(f"{name} {fact(before)}" for name, before, _ in self.changes)
         if self.guard.kind is Kind.TYPE_ATTR:
             raw = self.guard.expected.raw
+            if self.guard.expected.name == BASES:
+                return ", ".join(map(short_name, self.guard.expected.bases))
             return "none" if raw is MISSING else describe(raw)
         if self.guard.kind in (Kind.LENGTH, Kind.TYPE):
             return f"{self.guard.kind.value} {describe(self.guard.expected)}"

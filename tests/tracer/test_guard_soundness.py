@@ -8,6 +8,7 @@ fails here too.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -224,6 +225,30 @@ def method_of_a_class(fn: Function) -> Iterator[Any]:
     yield fn(X, cls())
     cls.apply = Two.apply
     yield fn(X, cls())
+
+
+@changing(Kind.TYPE_ATTR, lambda x, obj: x + 1 if isinstance(obj, Two) else x * 2)
+def bases_of_an_instances_class(fn: Function) -> Iterator[Any]:
+    cls: Any = type("Local", (One,), {})
+    yield fn(X, cls())
+    cls.__bases__ = (Two,)
+    yield fn(X, cls())
+
+
+@changing(Kind.TYPE_ATTR, lambda x, cls, obj: super(cls, obj).apply(x))
+def bases_behind_super(fn: Function) -> Iterator[Any]:
+    cls: Any = type("Local", (One,), {})
+    yield fn(X, cls, cls())
+    cls.__bases__ = (Two,)
+    yield fn(X, cls, cls())
+
+
+@changing(Kind.FALSY, lambda x, obj, cls: x + 1 if isinstance(obj, cls) else x * 2)
+def class_that_is_registered(fn: Function) -> Iterator[Any]:
+    registry = abc.ABCMeta("Registry", (), {})
+    yield fn(X, One(), registry)
+    registry.register(One)
+    yield fn(X, One(), registry)
 
 
 @changing(Kind.CODE, lambda x, function: function(x))

@@ -398,6 +398,23 @@ def regular_expressions(name, x):
             re.fullmatch("a", "a") is not None, re.compile("a+").findall("aab"))
 
 
+class Named:
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, match):
+        self.seen.append(match["name"])
+        return match["name"].upper() * len(self.seen)
+
+
+@whole(("layer.3.weight layer.12.bias", X), ("encoder", X), ("", X), ("layer.3.weight layer.12.bias", X))
+def replacements_by_functions(name, x):
+    named = Named()
+    more = re.sub(r"\d+", lambda match: str(int(match[0]) + 1), name)
+    return (x + len(more), more, PATTERN.sub(named, name), PATTERN.subn(named, name, 1), named.seen,
+            re.subn(b"[Ea]*", lambda match: b"<%d>" % match.end(), name.encode(), count=3, flags=re.IGNORECASE))
+
+
 @whole((2.5, X), (-1.5, X), (math.inf, X), (0.0, X), (-0.0, X), (math.nan, X))
 def maths(v, x):
     return (x * v, math.isnan(v), math.isinf(v), math.copysign(1.0, v), math.hypot(3, 4), math.isclose(v, 2.5),

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import GraphBreak
-from ..guards import MISSING
+from ..guards import MISSING, Kind
+from ..holding import is_immutable_type, type_mro
+from ..sources import Call
 from ..torch_private import FakeTensor
 from . import operations
 from .base import Raised, Value
@@ -27,7 +29,7 @@ from .enums import EnumValue
 from .hashing import UserKey, hash_alone
 from .iterator_tools import is_none
 from .iterators import iterator_of
-from .lookup import class_attribute
+from .lookup import class_attribute, same_bases
 from .pure_functions import known, pure
 from .python_modules import PythonModuleValue
 from .sequences import ListValue, sorted_values
@@ -97,7 +99,7 @@ def issubclass_(ctx: Context, cls: Value, classes: Value, /) -> Value:
     real = ctx.real(cls).as_python(ctx)
     if not isinstance(real, type):
         ctx.real(cls).refuse("Python raises or warns here", "issubclass()")
-    return constant(any(_is_subclass(real, candidate) for candidate in _classes(ctx, classes)))
+    return constant(any(_is_subclass(ctx, real, candidate) for candidate in _classes(ctx, classes)))
 
 
 def _classes(ctx: Context, value: Value) -> list[type]:
@@ -124,7 +126,7 @@ def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
     if isinstance(obj, TensorValue) and type(cls) in _TENSOR_METACLASSES:
         return isinstance(obj.fake, cls) and not issubclass(cls, FakeTensor)  # what stands for it is one, it is none
     kind = obj.python_type(ctx)
-    if _is_subclass(kind, cls):
+    if _is_subclass(ctx, kind, cls):
         return True
     # An object may claim another class by a `__class__` of its own.
     claimed = next(vars(base)["__class__"] for base in kind.__mro__ if "__class__" in vars(base))
@@ -133,15 +135,22 @@ def _is_instance(ctx: Context, obj: Value, cls: type) -> bool:
     return False
 
 
-def _is_subclass(kind: type, cls: type) -> bool:
+def _is_subclass(ctx: Context, kind: type, cls: type) -> bool:
     """`issubclass(kind, cls)`, which asks only metaclasses whose answer depends on nothing but the two."""
     meta = type(cls)
-    if cls in kind.__mro__:
+    if cls is kind:
+        return True
+    same_bases(ctx, kind)
+    if cls in type_mro(kind):
         return True
     if meta in _TENSOR_METACLASSES or _uses(meta, type):
         return False
     if _uses(meta, abc.ABCMeta) and _hook_is_known(cls):
-        return issubclass(kind, cls)
+        found = issubclass(kind, cls)
+        if not (is_immutable_type(kind) and _is_of_python(cls)):  # it may be registered by and by
+            source = Call(ctx.hold(issubclass), (ctx.hold(kind), ctx.hold(cls)))
+            ctx.guard(Kind.TRUTHY if found else Kind.FALSY, source)
+        return found
     raise GraphBreak("isinstance() runs code of a class", f"{cls.__module__}.{cls.__qualname__}")
 
 
@@ -153,8 +162,11 @@ def _uses(meta: type, base: type) -> bool:
 
 
 def _hook_is_known(cls: type) -> bool:
-    owner = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
-    return owner.__module__.partition(".")[0] in sys.stdlib_module_names
+    return _is_of_python(next(base for base in cls.__mro__ if "__subclasshook__" in vars(base)))
+
+
+def _is_of_python(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
 @builtin(callable)

@@ -17,7 +17,7 @@ from ..sources import Attr, Source
 from ..torch_private import PYBIND_CLASS
 from .base import Value, wraps
 from .builtin_registry import call_class_method, call_type
-from .constants import ConstantValue, call_pure, constant
+from .constants import ConstantValue, call_pure, constant, plain
 from .enums import member_value
 from .exceptions import new_exception
 from .lookup import (
@@ -294,13 +294,24 @@ class ClassValue(Value):
         cls: Any = self.cls
         missing = getattr(find(cls, "_missing_"), "__func__", None)
         user_code = getattr(missing, "__module__", None) != "enum"
-        value = ctx.real(args[0]).as_python(ctx) if len(args) == 1 and not kwargs else MISSING
-        if value is MISSING or not cls.__members__ or (user_code and value not in cls._value2member_map_):
+        if len(args) != 1 or kwargs or not cls.__members__:
+            self.refuse("operation is not supported", "call")
+        real = ctx.real(args[0])
+        value = real.as_python(ctx) if isinstance(real, ConstantValue) else plain(ctx, real)
+        if user_code and not (_has_hash(value) and value in cls._value2member_map_):
             self.refuse("operation is not supported", "call")
         return call_pure(ctx, cls, value)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.hold(self.cls)
+
+
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 class MembersValue(MappingProxyValue):

@@ -18,7 +18,6 @@ from types import (
     BuiltinFunctionType,
     BuiltinMethodType,
     EllipsisType,
-    FunctionType,
     MappingProxyType,
     NoneType,
     NotImplementedType,
@@ -32,6 +31,7 @@ from ..guards import Kind
 from ..numpy_names import SCALARS
 from ..sources import Call, Literal, Operation, Source, depth
 from .base import Raised, Value, wraps
+from .members import asks_users_code, users_method
 from .text_formats import format_is_safe, formatted, percent, percent_is_safe
 
 if TYPE_CHECKING:
@@ -393,23 +393,19 @@ _CONTAINERS: frozenset[type] = frozenset(
 def plain(ctx: Context, value: Value) -> Any:
     """The object, if it is a constant or a builtin container of such: a pure function may be called on it."""
     obj = ctx.real(value).as_python(ctx)
-    if not _is_plain(obj):
+    if not is_plain(obj):
         ctx.real(value).refuse("builtin function is given an object")
     return obj
 
 
-def _is_plain(obj: Any) -> bool:
+def is_plain(obj: Any) -> bool:
     if type(obj) in _CONTAINERS:
         if isinstance(obj, slice):
-            return all(map(_is_plain, (obj.start, obj.stop, obj.step)))
-        return all(map(_is_plain, obj)) and (not hasattr(obj, "values") or all(map(_is_plain, obj.values())))
+            return all(map(is_plain, (obj.start, obj.stop, obj.step)))
+        return all(map(is_plain, obj)) and (not hasattr(obj, "values") or all(map(is_plain, obj.values())))
     if isinstance(obj, enum.Enum):
-        return all(_is_not_of_the_user(getattr(type(obj), name)) for name in ("__str__", "__repr__", "__format__"))
+        return not any(users_method(type(obj), name) for name in ("__str__", "__repr__", "__format__"))
     return is_constant(obj) or isinstance(obj, (re.Pattern, re.Match))
-
-
-def _is_not_of_the_user(method: Any) -> bool:
-    return type(method) is not FunctionType or method.__module__ == "enum"
 
 
 def traced(ctx: Context, function: Callable[..., Any], *args: ConstantValue) -> Value:
@@ -462,6 +458,10 @@ PYTHON_RESULTS: dict[type, Callable[[Context, Any, Callable[[Context, Any], Valu
 
 def call_pure(ctx: Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Value:
     """Call a pure function on known objects; what it raises, the user's code raises."""
+    member = asks_users_code(function, args)
+    if member is not None:
+        text = f"{type(member).__qualname__}.{member._name_}"
+        raise GraphBreak("operation is not supported", f"{getattr(function, '__name__', 'call')} of {text}")
     try:
         result = function(*args, **kwargs)
     except Exception as error:

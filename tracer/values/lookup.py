@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rewriter.loops import loops_around
 
 from ..errors import CaptureAnew, GraphBreak
-from ..guards import MISSING, NOWHERE, Kind
+from ..guards import BASES, MISSING, NOWHERE, Kind
 from ..holding import is_a, is_immutable_type, is_made_by_python, type_dict, type_mro
 from ..sources import Attr, Item, Source
 from .base import Mutable, Value
@@ -59,6 +59,12 @@ def class_attribute(ctx: Context, cls: type, name: str) -> Any:
     if not is_immutable_type(cls):
         ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, name, raw))
     return raw
+
+
+def same_bases(ctx: Context, cls: type) -> None:
+    """Ask that the class has the bases that it has now."""
+    if not is_immutable_type(cls):
+        ctx.guard(Kind.TYPE_ATTR, NOWHERE, (cls, BASES, MISSING))
 
 
 _qualname: Any = vars(type)["__qualname__"].__get__
@@ -293,8 +299,11 @@ def _get_cached(ctx: Context, raw: functools.cached_property[Any], name: str, re
     """The first read of a functools.cached_property: a later one finds the instance's own attribute."""
     if raw.attrname != name:
         raise GraphBreak("attribute cannot be read", f".{name}: a cached_property under another name")
+    owner = ctx.real(receiver)
+    if not hasattr(owner, "store_own"):  # a member of an enumeration
+        owner.refuse("attribute cannot be read", f".{name}", "it is a cached_property")
     value = ctx.real(ctx.wrap(raw.func, ctx.hold(raw.func))).call(ctx, [receiver], {})
-    ctx.real(receiver).store_own(ctx, name, value)  # type: ignore[attr-defined]
+    owner.store_own(ctx, name, value)
     return value
 
 

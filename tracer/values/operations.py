@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -134,7 +135,8 @@ def _may_be_one_object(ctx: Context, left: Value, right: Value) -> bool:
 def equal(ctx: Context, left: Value, right: Value) -> bool:
     """`left is right or left == right`, as containers compare their items."""
     left, right = ctx.real(left), ctx.real(right)
-    if left is right:
+    is_member = isinstance(left, ConstantValue) and isinstance(left.value, enum.Enum)
+    if left is right or (is_member and left.is_same(ctx, right)):
         return True
     if _is_nan(left) and _is_nan(right):
         raise GraphBreak("key is not supported", f"nan is compared: {left} and {right}", "look for nan by math.isnan()")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MODULES: tuple[ModuleType, ...] = (math, cmath, unicodedata, binascii)
 #: pure functions written in Python, which need not be read, and single ones written in C
 _FUNCTIONS: tuple[Any, ...] = (
-    re.sub, re.subn, re.split, re.findall, re.escape, re.match, re.fullmatch, re.search, re.compile,
+    re.split, re.findall, re.escape, re.match, re.fullmatch, re.search, re.compile,
     string.capwords, textwrap.dedent, textwrap.indent, textwrap.fill, textwrap.shorten, textwrap.wrap,
     keyword.iskeyword, fnmatch.fnmatch, fnmatch.fnmatchcase, json.dumps, json.loads,
     struct.pack, struct.unpack, struct.calcsize, zlib.crc32, zlib.adler32,

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..guards import Kind
 from ..sources import Source
 from .base import Value, wraps
-from .constants import PYTHON_RESULTS, call_pure, constant, from_python, plain
+from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, from_python, plain
 from .objects import OpaqueValue
+from .pure_functions import pure, register
 from .stepping import PositionIterator
+from .tuples import TupleValue
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -108,6 +110,8 @@ class RegularMethod(Value):
         return True
 
     def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.name in ("sub", "subn") and len(args) in (2, 3) and not kwargs and _is_called(ctx, args[0]):
+            return replaced(ctx, self.receiver.object, self.name, *args)
         method = getattr(self.receiver.object, self.name)
         found = [plain(ctx, arg) for arg in args]
         named = {name: plain(ctx, value) for name, value in kwargs.items()}
@@ -140,6 +144,46 @@ class MatchIterator(PositionIterator):
 def match_iterator(ctx: Context, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Value:
     call_pure(ctx, lambda: method(*args, **kwargs) and None)  # raises what it raises
     return ctx.born(MatchIterator(method, args, kwargs))
+
+
+def _is_called(ctx: Context, replacement: Value) -> bool:
+    return not isinstance(ctx.real(replacement), ConstantValue)
+
+
+def replaced(ctx: Context, pattern: Any, name: str, function: Value, text: Value, count: Value | None = None) -> Value:
+    """`pattern.sub(function, text)` or `subn`: what stands for each match, the function says."""
+    whole, most = plain(ctx, text), 0 if count is None else plain(ctx, count)
+    pieces, at, times = [], 0, 0
+    for match in pattern.finditer(whole):
+        if times == most > 0:
+            break
+        ctx.spend(1)
+        found = ctx.real(function.call(ctx, [ctx.born(MatchValue(match))], {}))
+        new = plain(ctx, found)
+        if type(new) is not type(whole) or type(most) is not int or most < 0:
+            found.refuse("operation is not supported", f"{name}()")
+        pieces += [whole[at : match.start()], new]
+        at, times = match.end(), times + 1
+    result = from_python(ctx, whole[:0].join([*pieces, whole[at:]]))
+    return result if name == "sub" else TupleValue([result, constant(times)])
+
+
+def _substitution(function: Any) -> None:
+    name = function.__name__
+    others = pure(function, name)
+
+    def handler(ctx: Context, *args: Value, **kwargs: Value) -> Value:
+        if len(args) != 3 or not _is_called(ctx, args[1]) or not kwargs.keys() <= {"count", "flags"}:
+            return others(ctx, *args, **kwargs)
+        flags = [plain(ctx, kwargs["flags"])] if "flags" in kwargs else []
+        pattern = ctx.real(call_pure(ctx, re.compile, plain(ctx, args[0]), *flags)).as_python(ctx)
+        return replaced(ctx, pattern, name, args[1], args[2], kwargs.get("count"))
+
+    register(function, handler)
+
+
+_substitution(re.sub)
+_substitution(re.subn)
 
 
 @wraps(re.Pattern)

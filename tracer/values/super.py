@@ -11,7 +11,7 @@ from ..sources import Attr, Item
 from .base import Value
 from .classes import ClassValue, constructs
 from .functions import CellValue
-from .lookup import get_from_class, get_from_instance
+from .lookup import get_from_class, get_from_instance, same_bases
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -56,6 +56,7 @@ class SuperValue(Value):
 def attribute_behind(ctx: Context, start: type, cls: type, name: str) -> Any:
     """What the classes behind `cls` in the MRO of `start` hold under a name, or MISSING; guarded."""
     mro = type_mro(start)
+    same_bases(ctx, start)
     behind = mro[mro.index(cls) + 1 :]
     owner = next((at for at, base in enumerate(behind) if name in type_dict(base)), len(behind))
     raw: Any = MISSING if owner == len(behind) else type_dict(behind[owner])[name]
