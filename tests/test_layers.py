@@ -25,7 +25,7 @@ LAYERS = [
     "tracer.breaks",
     "tracer.errors tracer.listener tracer.config tracer.log tracer.torch_private tracer.torch_symbols"
     " tracer.torch_inductor tracer.torch_replay tracer.torch_aot tracer.torch_dynamo"
-    " tracer.originals tracer.signals tracer.numpy_names",
+    " tracer.originals tracer.signals tracer.numpy_names tracer.random_state",
     "tracer.sources tracer.holding tracer.native tracer.global_state tracer.function_fields"
     " tracer.dict_events tracer.watching",
     "tracer.guards tracer.guard_sources tracer.guard_values tracer.guard_writer tracer.guard_kinds tracer.guard_text"

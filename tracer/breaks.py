@@ -28,7 +28,8 @@ BREAKS: dict[str, Row] = {
     ),
     "branch on a tensor": Row(
         "`if`, `while`, `and`, `or`, `not`, `in` or `bool()` of a tensor: which way the program goes depends on its "
-        "value. Both ways are compiled, each as a region of its own.",
+        "value. Both ways are compiled, each as a region of its own. No break is an `assert`, or an `if` one way of "
+        "which only raises, unless the graph writes to its inputs or does other things that must not be done in vain.",
         "use torch.where or another operator, or leave it: both branches are compiled",
     ),
     "shape depends on a tensor's values": Row(
@@ -261,8 +262,8 @@ BREAKS: dict[str, Row] = {
         "build the module before the compiled function",
     ),
     "module is not supported": Row(
-        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or collects "
-        "all the state that it holds.",
+        "A method of nn.Module is called on an object that is no plain module, such as a scripted one, or `to()` may "
+        "change the parameters, or the state of many tensors is collected.",
         "call it before or after the compiled function",
     ),
     "class is defined in the function": Row(

@@ -21,13 +21,15 @@ from .guard_text import write_guards
 from .guard_writer import Condition
 from .holding import Constants
 from .native import USE_NATIVE
+from .random_state import RandomState
 from .sources import Call as SourceCall
 from .sources import Formula, Operation, Param, Source
 from .text_names import names_in, renamed_in, stored_in
 from .watching import Watch
 
 #: What a slot calls besides its regions' constants: `k_miss(*arguments)`, when no region's guards hold;
-#: `k_failed(number, error)`, when a graph raised that can be dropped; `k_raised(number, error)`, when a guard did.
+#: `k_failed(number, error)`, when a graph raised that can be dropped, or (None) gave what the program may refuse;
+#: `k_raised(number, error)`, when a guard did; `k_trial(number)`, when a region has run so often.
 HELPERS = ("k_miss", "k_failed", "k_raised", "k_trial")
 #: After so many runs a region that only hands private copies over reports.
 TRIALS = frozenset([20, 200, 2000])
@@ -361,9 +363,7 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
         if capture.outputs:
             call = f"{', '.join(capture.outputs)}{',' if len(capture.outputs) == 1 else ''} = {call}"
         if capture.can_retry:
-            failed = constants.reserve("k_failed", _Helper("k_failed"))
-            lines += ["try:", f"    {call}", f"except Exception as {error}:"]
-            lines += [f"    return {failed}({region.number}, {error})"]
+            lines += _retried(region, constants, call, error)
         else:
             lines.append(call)
     elif capture.outputs:
@@ -371,6 +371,23 @@ def _body(region: Compiled, constants: Constants, inputs: Sequence[str], error: 
     for statement in (*capture.setup, *capture.effects):
         lines += statement.splitlines()
     return lines
+
+
+def _retried(region: Compiled, constants: Constants, call: str, error: str) -> list[str]:
+    """A call of the graph that can be dropped: where it raises, or gives what the program may be about to refuse."""
+    capture, failed = region.capture, constants.reserve("k_failed", _Helper("k_failed"))
+    before: list[str] = []
+    back: list[str] = []
+    if capture.expected and capture.graph is not None and capture.graph.uses_rng:
+        state = _free("random_state", {error, *capture.outputs})
+        before = [f"{state} = {constants.reserve('k_RandomState', RandomState)}()"]
+        back = [f"    {state}.give_back()"]
+    lines = [*before, "try:", f"    {call}"]
+    if capture.expected:
+        conditions = (name if truth else f"not {name}" for name, truth in dict.fromkeys(capture.expected))
+        lines += [f"    if not ({' and '.join(conditions)}):", *(f"    {line}" for line in back)]
+        lines += [f"        return {failed}({region.number}, None)"]
+    return [*lines, f"except Exception as {error}:", *back, f"    return {failed}({region.number}, {error})"]
 
 
 # names ----------------------------------------------------------------------------------------------------------------

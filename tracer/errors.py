@@ -69,10 +69,14 @@ class GraphBreak(TorchgraftError):
         self.stack: tuple[UserLine, ...] = ()
         #: the root instruction behind which the region must end, if the break forbids that it goes on to here
         self.end_behind: int | None = None
+        #: it is in a function that the call was given, and the call may get a private copy of that
+        self.in_given_function = False
         #: the canonical index of the root instruction that broke; None: the entry itself
         self.at: int | None = None
         #: as `Capture.passed_by`
         self.passed_by: tuple[int, ...] = ()
+        #: the program raises here, and what it called does so by itself: it needs no private copy
+        self.is_raised = False
 
     def __str__(self) -> str:
         lines = [f"graph break: {self.title}" + (f": {self.details}" if self.details else "")]
@@ -93,6 +97,8 @@ class OperatorFailed(TorchgraftError):
     def __init__(self, original: BaseException) -> None:
         super().__init__(f"{type(original).__name__}: {original}")
         self.original = original
+        #: the user's lines where it was raised, outermost first
+        self.stack: tuple[UserLine, ...] = ()
 
 
 class BackendFailed(TorchgraftError):
@@ -110,6 +116,10 @@ class InternalError(TorchgraftError):
 
 class CaptureAnew(TorchgraftError):
     """Something was learnt that this attempt should have known from the start: the capture begins anew, knowing it."""
+
+
+class FailsCompiled(CaptureAnew):
+    """The program asked whether it is compiled, was told so, and raised: as it runs plain it may take another way."""
 
 
 class MustBeStatic(TorchgraftError):

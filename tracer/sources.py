@@ -220,6 +220,11 @@ def read_from(source: Source) -> set[Source]:
     return {source}.union(*map(read_from, source.bases()))
 
 
+def length_text(source: Source) -> str:
+    """What stands for the length of a container among the texts of sources that change."""
+    return f"len({source})"
+
+
 def depth(source: Source) -> int:
     """How many steps lie between this source and what the slot was given."""
     return 1 + max((depth(base) for base in source.bases()), default=-1)

@@ -51,6 +51,7 @@ __all__ = [
     "ShapeEnv",
     "TracingContext",
     "Traits",
+    "begin_record",
     "can_be_named",
     "compiling",
     "cpp_compiler_command",
@@ -70,6 +71,7 @@ __all__ = [
     "new_shape_env",
     "operator_traits",
     "plain_fake",
+    "profiler_runs",
     "quiet_fake_tensors",
     "registered_backend",
     "remember_fake",
@@ -186,8 +188,20 @@ def operator_traits(operator: Any) -> Traits | None:
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
-    """Is it a tensor inside of vmap, grad, jvp or functionalize?"""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    """Is it a tensor inside of vmap, grad, jvp or functionalize, or of the vmap that torch.autograd uses?"""
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+
+
+def profiler_runs() -> bool:
+    """Does anybody note what torch.profiler.record_function names?"""
+    observer = getattr(torch.autograd.profiler, "_active_cupti_profiler_observer", None)
+    return torch._C._autograd._profiler_enabled() or observer is not None
+
+
+def begin_record(name: str, args: str | None) -> object:
+    """What torch.profiler.record_function keeps while it is entered."""
+    return torch.ops.profiler._record_function_enter_new(name, args)
 
 
 def is_functional(tensor: torch.Tensor) -> bool:
@@ -451,6 +465,9 @@ dispatch_modes = torch._C._len_torch_dispatch_stack
 dispatch_mode_at = torch._C._get_dispatch_stack_at
 functorch_level = torch._C._functorch.maybe_current_level
 saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+saved_tensor_hooks_forbidden = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+forbid_saved_tensor_hooks = torch._C._autograd._saved_tensors_hooks_disable
+allow_saved_tensor_hooks = torch._C._autograd._saved_tensors_hooks_enable
 set_saved_tensor_hooks = (
     torch._C._autograd._push_saved_tensors_default_hooks,
     torch._C._autograd._pop_saved_tensors_default_hooks,

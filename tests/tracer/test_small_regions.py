@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 import tracer
 from tracer.api import is_grafted, runtime
@@ -243,6 +244,16 @@ def test_nor_where_the_program_wants_determinism(machine: Machine) -> None:
         assert {*run(compiled, 60, machine)} == {"ours"}
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_nor_within_a_checkpoint(machine: Machine) -> None:
+    """It is run twice, and must save as many tensors both times, which another code would not do."""
+    machine.ours, machine.plain = 2.0, 1.0
+    compiled = tracer.compile(once, inplace=False)
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(60):
+        checkpoint(compiled, x, use_reentrant=False).sum().backward()
+    assert {*machine.ran} == {"forward", "backward"}
 
 
 def test_other_backends_keep_their_regions() -> None:

@@ -7,11 +7,15 @@ import functools
 import pytest
 import torch
 from torch import nn
+from torch._vmap_internals import _vmap
 from torch.autograd import Function
+from torch.autograd.functional import hessian, hvp, jacobian
+from torch.autograd.graph import disable_saved_tensors_hooks, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import tracer
 from tests.support import CountingBackend, check, check_calls, compile_with
+from tracer.torch_private import allow_saved_tensor_hooks, forbid_saved_tensor_hooks, saved_tensor_hooks_forbidden
 
 #: the graph as it is, and traced through by AOTAutograd, whose results have another grad_fn
 BACKENDS = {"eager": {}, "aot_eager": {"tolerance": (1e-5, 1e-6)}}
@@ -266,6 +270,105 @@ class Keeps(nn.Module):
 def test_what_a_checkpointed_module_keeps():
     check(lambda m, x: checkpoint(m, x, use_reentrant=False) * 2, Keeps(), leaf(4, 3), backward=True)
     check(lambda m, x: checkpoint(m.norm, x, use_reentrant=False) * 2, Keeps(), leaf(4, 3), backward=True)
+
+
+def squares(x):
+    return (x * x.sin()).cos()
+
+
+def jacobian_inside(x):
+    return jacobian(squares, x * 2) + 1, jacobian(squares, x, vectorize=True)
+
+
+def forward_mode_inside(x):
+    return jacobian(squares, x, vectorize=True, strategy="forward-mode") * 2
+
+
+def hessian_inside(x):
+    return hessian(lambda y: squares(y).sum(), x) * 2, hvp(lambda y: squares(y).sum(), x, x)
+
+
+@every_backend
+@pytest.mark.parametrize("function", [jacobian_inside, forward_mode_inside, hessian_inside])
+def test_what_autograd_functional_is_given_runs_plain(function, backend):
+    """Its gradients are differentiated, and batched by a vmap of torch's own: no compiled graph bears either."""
+    check(function, r(3), backend=backend, **BACKENDS[backend])
+    assert {b.title for b in tracer.explain(function)(r(3)).breaks} == {"library function is called"}
+
+
+def test_the_vmap_of_autograd():
+    compiled = compile_with(squares, backend="eager")
+    x = r(2, 3)
+    assert torch.equal(_vmap(compiled)(x), _vmap(squares)(x))
+
+
+def hooks_disabled(x):
+    with disable_saved_tensors_hooks("outer"):
+        with disable_saved_tensors_hooks("inner"):
+            y = x * 2
+        asked = saved_tensor_hooks_forbidden()
+        y = y.sin()
+    return y, asked, saved_tensor_hooks_forbidden()
+
+
+def hooks_disabled_around_a_break(x):
+    forbid_saved_tensor_hooks("no hooks")
+    y = x * 2
+    print(end="")
+    asked = saved_tensor_hooks_forbidden()
+    allow_saved_tensor_hooks()
+    return y, asked
+
+
+def checkpoint_without_hooks(x):
+    with disable_saved_tensors_hooks("no hooks"):
+        return CHECKPOINT(torch.sin, x * 2)
+
+
+def hooks_without_hooks(x):
+    with disable_saved_tensors_hooks("no hooks"), saved_tensors_hooks(lambda t: t, lambda t: t):
+        return x * 2
+
+
+def test_saved_tensor_hooks_that_are_disabled():
+    whole(hooks_disabled, leaf(3), backward=True)
+    for function in (hooks_disabled_around_a_break, checkpoint_without_hooks, hooks_without_hooks):
+        check(function, leaf(3))
+        assert saved_tensor_hooks_forbidden() is None
+    compiled = compile_with(hooks_disabled, backend="eager")
+    compiled(leaf(3))
+    with disable_saved_tensors_hooks("outermost"):
+        assert compiled(leaf(3))[1:] == ("outer", "outermost")
+    with saved_tensors_hooks(lambda t: t, lambda t: t), pytest.raises(RuntimeError):
+        compiled(leaf(3))
+
+
+CHECKPOINT = functools.partial(checkpoint, use_reentrant=False)
+
+
+@every_backend
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_function_that_cannot_be_a_body_gets_a_private_copy(backend, reentrant):
+    """BatchNorm moves its statistics twice, as in eager mode, and is compiled for both times."""
+
+    def normed(m, x):
+        return checkpoint(m.norm, x * 2, use_reentrant=reentrant).sin()
+
+    def with_output(m, x):
+        def body(y):
+            z = m.layer(y)
+            print(end="")
+            return m.norm(z).cos()
+
+        return checkpoint(body, x, use_reentrant=reentrant) * 2
+
+    def partly(m, x):
+        return CHECKPOINT(m.norm.__call__, x) + CHECKPOINT(m.norm, x)
+
+    for function in (normed, with_output, partly):
+        check(function, Keeps(), leaf(4, 3), backward=True, backend=backend, **BACKENDS[backend])
+        [copy, *_] = tracer.explain(function)(Keeps(), leaf(4, 3)).callees
+        assert copy.operators
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

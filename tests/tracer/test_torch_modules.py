@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -10,10 +12,15 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import tracer
-from tests.support import CountingBackend, check
+from tests.comparing import Comparison
+from tests.support import CountingBackend, check, check_calls
 
 whole = functools.partial(check, fullgraph=True)
 X = torch.arange(6.0).reshape(2, 3)
+
+
+def r(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 class M(nn.Module):
@@ -81,12 +88,121 @@ def test_apply():
     check(f, M(), X)
 
 
-def test_state_dict():
-    def f(m, x):
-        s = m.state_dict()
-        return sorted(s), x + 1
+class WithState(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("passing", torch.zeros(2), persistent=False)
+        self.tied = self.layers[0]
+        self.extra = 3
 
-    check(f, M(), X)
+    def get_extra_state(self):
+        return {"extra": self.extra}
+
+    def set_extra_state(self, state):
+        self.extra = state["extra"] + 1
+
+    def forward(self, x):
+        self.steps += 1
+        return self.layers(x)
+
+
+def names_of_state(m, x):
+    s = m.state_dict()
+    return sorted(s), s._metadata["layers.1"], x + 1
+
+
+def state_given_back(m, x):
+    y = m(x)
+    return y, m.state_dict(), m.state_dict(keep_vars=True), m.state_dict(prefix="m.", destination={"given": x})
+
+
+def state_written(m, x):
+    with torch.no_grad():
+        for name, value in m.state_dict().items():
+            if name.endswith("bias"):
+                value.mul_(2).add_(1)
+    return m(x)
+
+
+def average(m, x):
+    return torch.func.functional_call(m, {k: v * 0.5 for k, v in m.state_dict().items() if "bias" in k}, (x,))
+
+
+@pytest.mark.parametrize("fn", [names_of_state, state_given_back, state_written, average])
+def test_state_dict(fn):
+    check(fn, WithState(), r(4, 3), backend="eager", fullgraph=True, backward=fn is not state_given_back)
+
+
+def loads(m, other, x):
+    found = m.load_state_dict(other.state_dict(), strict=False)
+    return m(x), found, m.extra
+
+
+def test_load_state_dict():
+    check(loads, WithState(), WithState(), r(4, 3), backend="eager", fullgraph=True)
+    check(loads, WithState(), nn.Linear(3, 3), r(4, 3), backend="eager")
+    check(lambda m, s, x: (m.load_state_dict(s), m(x)), nn.Linear(3, 3), {"weight": r(3, 3)}, r(4, 3), backend="eager")
+    state = nn.Linear(3, 3).state_dict()
+    check(lambda m, s, x: (m.load_state_dict(s, assign=True), m(x)), nn.Linear(3, 3), state, r(4, 3), backend="eager")
+
+
+def test_the_state_of_many_tensors_is_not_read():
+    def fn(m):
+        return len(m.state_dict()) + m.list[0]
+
+    for count, titles in ((100, []), (130, ["module is not supported"])):
+        model = nn.Module()
+        model.list = nn.ParameterList([torch.zeros(1)] * count)
+        check(fn, model, backend="eager", calls=2)
+        compiled = tracer.compile(fn, backend="eager", inplace=False)
+        assert [b.title for b in tracer.explain(compiled)(model).breaks] == titles
+
+
+def test_state_dict_that_changes():
+    def change(m, n):
+        if n == 1:
+            m.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.update(hooked=prefix))
+        if n == 2:
+            m.register_buffer("more", torch.ones(2))
+        if n == 3:
+            m.layers[1]._version = 7
+        if n == 4:
+            m._register_state_dict_hook(lambda module, state, prefix, metadata: {"all": prefix})
+
+    def fn(m, x, n):
+        return m.state_dict(), m(x)
+
+    plain, ours = WithState(), WithState()
+    ours.load_state_dict(plain.state_dict())
+    ours.extra = plain.extra
+    compiled = tracer.compile(fn, backend="eager")
+    x = r(4, 3)
+    for n in range(5):
+        change(plain, n)
+        change(ours, n)
+        Comparison().same(fn(plain, x, n), compiled(ours, x, n), f"change {n}")
+
+
+def with_attributes(x):
+    made = OrderedDict(a=x)
+    made.note, made.other, made.itself = x + 1, OrderedDict(), made
+    made.other.back = [made]
+    copied = made.copy()
+    del made.note
+    return made["a"] + 1, made, hasattr(copied, "other"), hasattr(made, "note"), getattr(made, "note", 5)
+
+
+def test_attributes_of_ordered_dicts():
+    check(with_attributes, X, backend="eager", fullgraph=True)
+
+    def fn(given, x):
+        return getattr(given, "note", None), hasattr(given, "other"), x + 1, copy.copy(given)
+
+    without, with_note = OrderedDict(a=1), OrderedDict(a=1)
+    with_note.note = 3
+    check_calls(fn, (without, X), (with_note, X), (without, X), backend="eager")
 
 
 def test_recursive():

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
+from torch.profiler import record_function
 
 import tracer
 from tests.support import CountingBackend, check, check_calls, compile_with
@@ -441,3 +442,50 @@ def test_what_is_done_with_arrays_breaks_with_one_title(use):
 def test_a_break_ends_at_the_array():
     with pytest.raises(tracer.GraphBreak, match="becomes a NumPy array"):
         compile_with(lambda x: np.sin(x * 2), backend="eager", fullgraph=True)(r(3))
+
+
+# profilers -----------------------------------------------------------------------------------------------------------
+@record_function("decorated")
+def decorated(x):
+    return x * 3
+
+
+def recorded(x):
+    with record_function("outer") as outer:
+        with record_function("inner", "with arguments"):
+            y = x * 2
+        entered = record_function("kept")
+        entered.__enter__()
+    try:
+        with record_function("raising"):
+            raise ValueError
+    except ValueError:
+        y = y + 1
+    return decorated(y), outer.name, outer.args, entered.name, list(vars(outer)), entered.record is not None
+
+
+def recorded_around_a_break(x):
+    with record_function("outer"):
+        x = x * 2
+        print(end="")
+        x = x * 2
+    return x + 1
+
+
+def names_recorded(fn, x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        fn(x)
+    known = {"outer", "inner", "raising", "decorated", "kept"}
+    return sorted(event.name for event in profile.events() if event.name in known)
+
+
+def test_records_of_a_profiler():
+    check(recorded, r(3), backend="eager", fullgraph=True)
+    check(recorded_around_a_break, r(3), backend="eager")
+    for fn in (recorded, recorded_around_a_break):
+        compiled = compile_with(fn, backend="eager")
+        compiled(r(3))
+        assert names_recorded(compiled, r(3)) == names_recorded(fn, r(3))
+        compiled(r(3))
+    with pytest.raises(TypeError):
+        compile_with(lambda x: record_function(), backend="eager")(r(3))

@@ -439,3 +439,38 @@ def test_shapes_are_broadcast_without_tensors():
     for dynamic in (None, True, False):
         check_calls(f, *[(torch.randn(n, 1), torch.randn(n, k)) for n, k in sizes], fullgraph=True, dynamic=dynamic)
         check_calls(wrong, *[(torch.randn(n, 2), torch.randn(n, 3)) for n in (2, 3, 4)], dynamic=dynamic)
+
+
+def values_of_sparse(x):
+    s = x.to_sparse()
+    return s.coalesce().values().sum(), torch.sparse.mm(s, x) + 1
+
+
+def test_views_of_sparse_tensors():
+    check(values_of_sparse, torch.eye(4) * 2, backend="eager")
+
+
+# torch's oldest ways to make a tensor ---------------------------------------------------------------------------------
+def legacy_sizes(x):
+    made = x.new(x.shape), x.new(x.shape[:1]), x.new(2, 3), torch.Tensor.new(x, x.shape), torch.Tensor(x.shape)
+    return [tensor.fill_(1) for tensor in (*made, torch.Tensor(2, 3), torch.LongTensor(2), torch.Tensor())]
+
+
+def legacy_data(x):
+    made = x.new([2, 3]), x.new((1.0, 2.0)), x.new([[1, 2], [3, 4]]), torch.Tensor([1, 2.5]), torch.Tensor([[1], [2]])
+    return *made, torch.LongTensor([1.5, 2]), torch.BoolTensor([True]), torch.Tensor([]), torch.HalfTensor([1])
+
+
+def legacy_types(x):
+    return x.type(torch.LongTensor), x.type(torch.DoubleTensor) + 1, x.type()
+
+
+@pytest.mark.parametrize("fn", [legacy_sizes, legacy_data, legacy_types])
+def test_legacy_constructors(fn):
+    check(fn, torch.arange(6.0).view(3, 2), backend="eager", fullgraph=True)
+
+
+@pytest.mark.parametrize("given", [2.5, [300], [1e60], [1, None], -1, [torch.ones(())], torch.ones(2)])
+def test_what_legacy_constructors_refuse(given):
+    check(lambda x: (torch.ByteTensor(given), x + 1), torch.ones(2), backend="eager")
+    check(lambda x: (torch.Tensor(given), x + 1), torch.ones(2), backend="eager")

@@ -1236,6 +1236,8 @@ def test_turned_off() -> None:
 
 
 def test_runtime_holds_nothing() -> None:
+    gc.collect()
+    known = set(runtime._models)  # of other tests in this process
     warm(make())
     gc.collect()
-    assert runtime._models == {} and dict_events.watched_count() == 0
+    assert runtime._models.keys() <= known and dict_events.watched_count() == 0

@@ -17,6 +17,7 @@ import torch
 from .. import torch_inductor, torch_private
 from ..errors import BackendFailed
 from ..graph.fx_capture import FxCapture
+from ..random_state import RandomState
 from .fresh import with_fresh_results
 from .loosened import loosened
 from .plain import plain
@@ -72,12 +73,9 @@ def _compiled(capture: FxCapture, backend: Backend) -> Compiled:
 @contextmanager
 def _same_random_state() -> Iterator[None]:
     """Backends draw random numbers (to try kernels out, say): the user's program must not see that."""
-    python, cpu = random.getstate(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    python, state = random.getstate(), RandomState()
     try:
         yield
     finally:
         random.setstate(python)
-        torch.set_rng_state(cpu)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
+        state.give_back()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rewriter.decode import Decoded, decode
 
 from ..config import Options
+from ..graph.capture import Compiling
 from ..originals import original_code, remember
 from ..torch_dynamo import hide_from_dynamo, never_traced_by_dynamo, show_to_dynamo
 from .entries import EntryState, Region, Scouting
@@ -223,6 +224,7 @@ class Family:
         self.states: list[weakref.ref[CodeState]] = []
         #: by the identity of a function, or of a closure's code: that, its code, and its copy or what makes its copies
         self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[CodeType], weakref.ref[Any]]] = {}
+        self.compiling = Compiling()
         #: how many captures were tried
         self.captures = 0
         #: by identity: the functions and codes in whose copies nothing was ever compiled
@@ -253,6 +255,7 @@ class Family:
         """The root goes: so does all that was made for it."""
         if self._root() is root:
             states, self.states = self.states, []
+            self.compiling.fails = ""
             for reference in states:
                 state = reference()
                 if state is not None:

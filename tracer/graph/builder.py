@@ -23,6 +23,7 @@ from ..torch_private import FakeTensor, enable_python_dispatcher, lazy_graph_mod
 from ..torch_symbols import ASSERT, CHECK, SYMBOLIC, NoNodes, is_unbacked, promises, take_fresh
 from . import finishing
 from .arguments import PLAIN, convert
+from .expectations import Expectations, is_foreign
 from .failures import explained
 from .fakes import Observed, ObservingFakeMode, metadata
 from .fx_capture import EndState, Examples, FxCapture, GraphInput, GraphNumber, GraphTensor
@@ -49,6 +50,8 @@ class Mark:
     written: int
     constants: int
     random: bool
+    repeatable: bool
+    expected: int
     irrevocable: int
     shapes: tuple[int, ...]
     sizes: tuple[int, int, int]
@@ -90,6 +93,10 @@ class GraphBuilder:
         #: the real tensor of each input, held as long as the capture lasts, or the symbol of a number
         self.examples: list[torch.Tensor | torch.SymInt] = []
         self.random = False
+        #: it does nothing that it may not do twice, apart from what it writes and draws
+        self._repeatable = True
+        #: what the region counts on, of the values of its tensors
+        self.expectations = Expectations()
         self.finished = False
         self._state = self._initial_state = State.current()
         #: every node in the order of its creation
@@ -225,6 +232,8 @@ class GraphBuilder:
         args = tuple(args)
         refuse(target, args)
         ran = self.run_on_fakes(target, args, kwargs or {}, method=method)
+        if self.expectations:
+            self._must_be_repeatable(target, ran)
         result = ran.result
         known = self._tensors.get(id(result)) if result.__class__ is FakeTensor else None
         if known is not None and not ran.has_effect:
@@ -256,7 +265,23 @@ class GraphBuilder:
             raise explained(error, target) from error
         self._write_promises()
         has_effect = observed.anything and self._note(observed, fakes)
+        if observed.effect or is_foreign(target):
+            self._repeatable = False
         return Ran(result, fakes, node_args, node_kwargs, has_effect)
+
+    def _must_be_repeatable(self, target: Callable[..., Any] | str, ran: Ran) -> None:
+        """Raise GraphBreak behind what the region counts on, for a call that a region which is dropped may not make."""
+        on_cpu = all(tensor.device.type == "cpu" for tensor in _tensors_in((*ran.fakes, ran.result)))
+        self.expectations.refuse_what_cannot_wait(target, ran.fakes[0], on_cpu)
+        if not self._repeatable or self.writes_inputs:
+            self.expectations.must_be_decided(target)
+
+    def expect(self, tensor: GraphTensor, truth: bool) -> bool:
+        """The region counts on the truth value of this tensor. False: it cannot, and nothing is noted."""
+        if not self._repeatable or self.writes_inputs or not self.expectations.can_hold(tensor):
+            return False
+        self.expectations.append((tensor, truth))
+        return True
 
     def write(self, target: Callable[..., Any] | str, ran: Ran, *, method: bool = False) -> torch.fx.Node:
         """The node of a call that ran on fakes."""
@@ -429,6 +454,10 @@ class GraphBuilder:
     def writes_inputs(self) -> bool:
         return any(self._is_written(given) for given in self.inputs)
 
+    def has_written(self, fake: torch.Tensor) -> bool:
+        """Did a call write to the memory of this tensor?"""
+        return storage_of(fake) in self._written
+
     def _is_written(self, given: GraphInput) -> bool:
         return isinstance(given, GraphTensor) and storage_of(given.fake) in self._written
 
@@ -436,8 +465,8 @@ class GraphBuilder:
     def mark(self) -> Mark:
         return Mark(
             len(self._nodes), len(self._tensors), len(self.inputs), len(self._effects), len(self._written),
-            len(self._constants), self.random, self._irrevocable, shape_env_state(self.shape_env), self._sizes.mark(),
-            self._state,
+            len(self._constants), self.random, self._repeatable, len(self.expectations), self._irrevocable,
+            shape_env_state(self.shape_env), self._sizes.mark(), self._state,
         )  # fmt: skip
 
     def can_undo(self, mark: Mark) -> bool:
@@ -463,7 +492,8 @@ class GraphBuilder:
         _cut(self._tensors, mark.tensors)
         _cut(self._written, mark.written)
         self._sizes.rollback(mark.sizes)
-        self.random = mark.random
+        self.random, self._repeatable = mark.random, mark.repeatable
+        del self.expectations[mark.expected :]
 
     # the end ------------------------------------------------------------------------------------------------------
     def close(self) -> None:

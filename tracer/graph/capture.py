@@ -71,6 +71,16 @@ class ClosureCallee:
         return self.code
 
 
+@dataclass
+class Compiling:
+    """What a function and the private copies of its callees are told when they ask whether they are compiled.
+
+    fails: what the program raised, and where, when it was told so; it is not any more. Empty where it is.
+    """
+
+    fails: str = ""
+
+
 @dataclass(frozen=True)
 class Request:
     """What one capture is asked: an entry, the live objects its slot was given, and what is known already.
@@ -82,6 +92,7 @@ class Request:
     capture_scalars, capture_sizes: numbers that are read from tensors, and results whose size depends on their values,
     stay in the graph.
     unroll_limit: how many nodes of the graph one loop may be unrolled into; beyond, it runs for real.
+    compiling: what the program is told when it asks whether it is compiled.
     """
 
     decoded: Decoded
@@ -98,6 +109,7 @@ class Request:
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
     capture_scalars: bool = False
     capture_sizes: bool = False
+    compiling: Compiling = field(default_factory=lambda: Compiling())
     #: makes the attempts of a capture that is listened to; None: nobody listens
     attempt: Callable[..., Any] | None = None
 
@@ -115,7 +127,9 @@ class Capture:
     spares: there is no graph, since nobody needs what the captured operators compute.
     passed_by: where execution would have gone on at the branches of the function that were taken the other way.
     shapes: the symbols among sizes and numbers, if there are any.
+    remark: what `explain` says of how it was captured.
     can_retry: the graph can be dropped when it raises, and the original bytecode run from the entry instead.
+    expected: outputs and the truth value that each must have: else the original bytecode runs, and raises.
     """
 
     entry: int
@@ -131,9 +145,11 @@ class Capture:
     constants: dict[str, Any] = field(repr=False)
     graph_break: GraphBreak | None = None
     can_retry: bool = True
+    expected: tuple[tuple[str, bool], ...] = ()
     goes_on: int | None = None
     spares: bool = False
     passed_by: tuple[int, ...] = ()
+    remark: str = ""
     #: dicts from outside that the effects change at every call
     written: tuple[Source, ...] = ()
     inlined: tuple[Any, ...] = field(default=(), repr=False)

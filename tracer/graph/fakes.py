@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..random_state import RandomState
 from ..torch_private import (
     DEVICE_OF,
     HIGHER_ORDER,
@@ -79,12 +80,13 @@ class ObservingFakeMode(FakeTensorMode):
             return known
         if traits is None:
             return self.dispatch(func, types, args, kwargs)
-        # A fallback would run the real kernel on zeros, and so advance the real generator.
-        self.allow_fallback_kernels = not traits.random
+        # Without a fake kernel the real one runs, on zeros: it must not advance the program's generators.
+        state = RandomState() if traits.random else None
         try:
             return self.dispatch(func, types, args, kwargs)
         finally:
-            self.allow_fallback_kernels = True
+            if state is not None:
+                state.give_back()
 
     def _observe(self, traits: Traits, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         observed = self.observed

@@ -11,7 +11,7 @@ import re
 import torch
 
 from ..errors import GraphBreak, MustBeStatic
-from ..torch_private import FakeTensor, FakeTensorMode, is_transformed, plain_fake, remember_fake
+from ..torch_private import UNSUPPORTED, FakeTensor, FakeTensorMode, is_transformed, plain_fake, remember_fake
 from .shapes import Layout
 
 #: parameters and buffers of plain modules and what users make; any other subclass may override operators
@@ -71,7 +71,10 @@ class FakeMaker:
         if earlier is not None:
             remember_fake(self._mode, *self._with_grad(*earlier))
         self._direct[storage] = None
-        return self._mode.from_tensor(tensor, static_shapes=True)
+        try:
+            return self._mode.from_tensor(tensor, static_shapes=True)
+        except UNSUPPORTED as error:  # a dense view of a sparse tensor, say
+            raise GraphBreak("kind of tensor is not supported", f"{type(error).__name__}: {error}") from error
 
     def _alone(self, tensor: torch.Tensor, layout: Layout | None, storage: int) -> FakeTensor:
         """A fake that shares no memory, though the tensor may."""

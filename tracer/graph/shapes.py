@@ -50,12 +50,14 @@ class History:
 
     sizes, strides: of tensors, for each number of dimensions; None for what was not always the same.
     static: these tensors get no symbols any more.  floats: these may be symbols; not where the backend refused them.
+    expects: branches one way of which only raises are expected to go the other way; not where they often did not.
     """
 
     sizes: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
     strides: dict[tuple[str, int], tuple[int | None, ...]] = field(default_factory=dict)
     static: set[str] = field(default_factory=set)
     floats: bool = True
+    expects: bool = True
 
     def saw(self, text: str, tensor: torch.Tensor) -> None:
         """One more capture finds this tensor there."""

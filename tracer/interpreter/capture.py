@@ -14,13 +14,24 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from rewriter.decode import Decoded
 from rewriter.handlers import catching_handler
 from rewriter.layouts import context_of, landable, landing_layout, place_of
 from rewriter.region import KEEP, UNBOUND, LandingLayout
 
-from ..errors import CannotUndo, CaptureAnew, GraphBreak, InputComesLate, MustBeStatic, OperatorFailed, forget_frames
+from ..errors import (
+    CannotUndo,
+    CaptureAnew,
+    FailsCompiled,
+    GraphBreak,
+    InputComesLate,
+    MustBeStatic,
+    OperatorFailed,
+    forget_frames,
+    users_line,
+)
 from ..global_state import GlobalState
 from ..graph.capture import Capture, Exit, Request
 from ..graph.fx_capture import FxCapture
@@ -50,8 +61,8 @@ MAX_ATTEMPTS = 50
 QUIET = frozenset(
     [("FOR_ITER", "iterator from outside is advanced"), ("PREP_RERAISE_STAR", "exception group is handled")]
 )
-#: Functions written in C that call the functions they are given, and do nothing else with them.
-CALL_BACK = (sorted, min, max, map, filter, functools.reduce)
+#: Functions that call the functions they are given, and do nothing else with them: these get private copies.
+CALL_BACK = (sorted, min, max, map, filter, functools.reduce, checkpoint)
 CALLS = frozenset(["CALL", "CALL_KW", "CALL_FUNCTION_EX"])
 
 
@@ -62,6 +73,16 @@ class Restart(Exception):
         super().__init__(index, graph_break)
         self.index = index
         self.graph_break = graph_break
+
+
+def _not_told(request: Request) -> str:
+    """For `explain` and the log: why the program isn't told that it is compiled, if it isn't."""
+    if not request.compiling.fails:
+        return ""
+    return (
+        "torch.compiler.is_compiling() is false here, as in a plain run, since the way that the program takes where it "
+        f"is true raises: {request.compiling.fails}. Hint: mend that way, or leave it: it is compiled as it runs plain"
+    )
 
 
 def capture(request: Request) -> Capture:
@@ -87,10 +108,19 @@ def _capture(request: Request, state: GlobalState) -> Capture:
                 attempt.ctx.graph.expect_input(tensor)
             captured = attempt.run()
             if not attempt.ctx.took_counter_for_constant():
-                return replace(captured, passed_by=tuple(attempt.passed_by))
+                if captured.graph_break is not None and captured.graph_break.is_raised:
+                    request.compiling.fails = ""  # it raises anyway
+                remark = _not_told(request) if attempt.ctx.told_plain else ""
+                return replace(captured, passed_by=tuple(attempt.passed_by), remark=remark)
         except GraphBreak as graph_break:
             graph_break.passed_by = tuple(attempt.passed_by)
             raise
+        except OperatorFailed:  # with fullgraph
+            request.compiling.fails = ""
+            raise
+        except FailsCompiled as error:
+            request.compiling.fails = str(error)
+            breaks.clear()
         except InputComesLate as late:
             expected.append(late.tensor)
         except MustBeStatic as error:
@@ -144,6 +174,7 @@ class Attempt:
         self.breaks = breaks
         self.ctx = Context(request, inlining.call, inlining.resume, counters)
         self.ctx.new_frame = self.frame_class
+        self.ctx.has_saved_tensor_hooks = state.facts["saved-tensor hooks"] is not None
         self.frame = self._root_frame()
         self.decoded = request.decoded
         self.landable = landable(self.decoded)
@@ -221,6 +252,9 @@ class Attempt:
                     return self._land(mark, None)
                 return self._end(mark, graph_break)
             except (Raised, OperatorFailed) as error:
+                if ctx.told_compiled:
+                    line = users_line(error.stack or ctx.user_stack())
+                    raise FailsCompiled(f"{self._what(error)}, at {line}") from None
                 failure = as_operator_failure(error)
                 failure.args = (ctx.in_words(str(failure)),)
                 return self._end(mark, self._raises(error), failure)
@@ -228,10 +262,12 @@ class Attempt:
                 return self._end(mark, GraphBreak("calls are nested too deeply", ""))
 
     def _raises(self, error: Raised | OperatorFailed) -> GraphBreak:
-        what = self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
-        graph_break = GraphBreak("exception leaves the function", what)
-        graph_break.stack = self.ctx.user_stack()
+        graph_break = GraphBreak("exception leaves the function", self._what(error))
+        graph_break.stack, graph_break.is_raised = error.stack or self.ctx.user_stack(), True
         return graph_break
+
+    def _what(self, error: Raised | OperatorFailed) -> str:
+        return self.ctx.in_words(str(error.value) if isinstance(error, Raised) else str(error))
 
     def _may_as_well_begin_here(self, mark: Mark) -> bool:
         """Nothing was captured in front of this `try`: then what interrupts the graph is raised within it.
@@ -297,7 +333,9 @@ class Attempt:
         self.frame.restore(mark.state)
         del self.ctx.frames[1:]
         self.frame.unit = mark.index
-        broke_inside = graph_break is not None and len(graph_break.stack) > 1
+        broke_inside = graph_break is not None and (
+            (len(graph_break.stack) > 1 and not graph_break.is_raised) or graph_break.in_given_function
+        )
         # what an earlier attempt noted here may come of an object that the callee makes
         if broke_inside or mark.index in self.breaks:
             self._use_private_callee(mark.index)
@@ -318,16 +356,24 @@ class Attempt:
         below = call.arg if call.opname == "CALL" else 1 + call.arg if call.opname == "CALL_KW" else 1 + bool(call.arg)
         if call.index != index and call.opname == "CALL_KW":
             below -= 1  # the names are loaded by the same unit
+        callee = stack[-below - 1] if not isinstance(stack[-below - 1], NullValue) else stack[-below - 2]
+        if call.opname != "CALL_FUNCTION_EX" and self._calls_back(callee):
+            names = 1 if call.opname == "CALL_KW" and call.index == index else 0
+            for position in range(-names - call.arg, -names):
+                stack[position] = self._private(stack[position]) or stack[position]
+            return
         for position in (-below - 1, -below - 2):
             private = self._private(stack[position])
             if private is not None:
                 stack[position] = private
                 return
-        callee = stack[-below - 1] if not isinstance(stack[-below - 1], NullValue) else stack[-below - 2]
-        if call.opname != "CALL_FUNCTION_EX" and getattr(self.ctx.real(callee), "function", None) in CALL_BACK:
-            names = 1 if call.opname == "CALL_KW" and call.index == index else 0
-            for position in range(-names - call.arg, -names):
-                stack[position] = self._private(stack[position]) or stack[position]
+
+    def _calls_back(self, callee: Value) -> bool:
+        """Is it, maybe in a partial, a function that does nothing but call what it is given?"""
+        real = self.ctx.real(callee)
+        while isinstance(real, PartialValue):
+            real = self.ctx.real(real.function)
+        return getattr(real, "function", None) in CALL_BACK
 
     def _private(self, value: Value) -> Value | None:
         if isinstance(value, NullValue):
@@ -385,8 +431,9 @@ class Attempt:
         values = self._landing_values(out, layout)
         effects = [line for value in list(ctx.changed.values()) for line in value.effects(out)]
         written = [v for v in ctx.changed.values() if isinstance(v, DictValue) and v.changes_always(ctx)]
+        expected = tuple((out.output(tensor), truth) for tensor, truth in ctx.graph.expectations)
         outputs = list(out.outputs.values())
-        can_retry = not ctx.graph.writes_inputs and not ctx.graph.random
+        can_retry = not ctx.graph.writes_inputs and (bool(expected) or not ctx.graph.random)
         if not can_retry and mark.crossed is not None and not self.request.fullgraph:
             # What the graph raises when it runs comes from the entry: it must meet the handlers that it would have met.
             raise RunLoop(mark.crossed)
@@ -412,7 +459,8 @@ class Attempt:
             exit=Exit(mark.index, values, layout.locals, layout.index < 0),
             constants=out.constants,
             graph_break=graph_break,
-            can_retry=not graph.mutates_inputs and not graph.uses_rng,
+            can_retry=not graph.mutates_inputs and (bool(expected) or not graph.uses_rng),
+            expected=expected,
             written=tuple(value.source for value in written if value.source is not None),
             inlined=tuple(ctx.inlined),
         )

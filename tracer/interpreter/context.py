@@ -20,7 +20,7 @@ from ..graph.capture import Request
 from ..graph.marks import Marks
 from ..graph.shapes import Layout
 from ..guards import GuardSet, Kind
-from ..sources import Attr, Global, Held, Item, Source, read_from
+from ..sources import Attr, Global, Held, Item, Source, length_text, read_from
 from ..values.base import Lazy, Mutable, Raised, Value, build
 from ..values.constants import ConstantValue, constant
 from ..values.exceptions import ExceptionValue
@@ -135,6 +135,12 @@ class Context:
         self.numbers_are_fixed = False
         #: the program asked torch for its state
         self.asked_state = False
+        #: it asked whether it is compiled, and was told so, or was not
+        self.told_compiled = self.told_plain = False
+        #: whether hooks on saved tensors may be set, once that was asked or changed
+        self.hook_setting: Any = None
+        #: some were set when the region began
+        self.has_saved_tensor_hooks = False
         #: it asked whether autograd records now
         self.asked_grad_mode = False
         #: it looked whether a tensor is a leaf
@@ -208,6 +214,10 @@ class Context:
         if text in self.request.changing or text in self.counters:
             return True
         return any(map(self.changes, source.bases()))
+
+    def length_changes(self, source: Source) -> bool:
+        """Did a guard find another length of this container than a region had counted on?"""
+        return length_text(source) in self.request.changing
 
     def stores(self, where: object, value: Value) -> None:
         """A value is stored under a name or key: if it is computed from the number that was there, that one changes."""

@@ -6,7 +6,7 @@ import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from ..errors import GraphBreak
+from ..errors import GraphBreak, OperatorFailed
 from ..holding import PLAIN_TYPES
 from ..torch_dynamo import CONSTANT_RESULT, is_allowed_in_graph, is_disabled
 from ..values.base import Raised, Value
@@ -91,6 +91,9 @@ def run(ctx: Context, frame: Frame) -> Value:
     except GraphBreak as graph_break:
         if not graph_break.stack:
             graph_break.stack = ctx.user_stack()
+        raise
+    except (Raised, OperatorFailed) as error:
+        error.stack = error.stack or ctx.user_stack()
         raise
     finally:
         ctx.frames.pop()

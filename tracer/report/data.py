@@ -40,6 +40,7 @@ class RegionReport:
     guards: each condition in words, with the user's line that needs it.  graph: its code.  table: its nodes.
     hits: how often it ran.  seconds: what its capture and its backend took.
     trial: how a small region did against the original bytecode.
+    remark: what there is to say of how it was captured.
     notes: of a region with replay, its recordings, and what was not replayed and why.
     """
 
@@ -56,6 +57,7 @@ class RegionReport:
     text: str = ""
     table: tuple[NodeRow, ...] = ()
     trial: str = ""
+    remark: str = ""
     notes: tuple[str, ...] = ()
 
 

@@ -115,6 +115,7 @@ def _region(region: Region, text: str) -> RegionReport:
         capture_seconds=region.capture_seconds,
         backend_seconds=region.backend_seconds,
         trial=region.figures,
+        remark=region.capture.remark,
         number=region.compiled.number,
         text=text,
         table=() if graph is None else tuple(map(_row, graph.graph.nodes)),

@@ -96,7 +96,7 @@ def _region(region: RegionReport) -> str:
         f'<p class="dim">backend {escape(region.backend or "none")}; captured in {took(region.capture_seconds)}, '
         f"compiled in {took(region.backend_seconds)}; ends {escape(region.ends)}</p>"
     )
-    told = [*([region.trial] if region.trial else []), *(f"replay: {note}" for note in region.notes)]
+    told = [*(text for text in (region.trial, region.remark) if text), *(f"replay: {note}" for note in region.notes)]
     parts = [times, *(f'<p class="dim">{escape(text)}</p>' for text in told)]
     if region.guards:
         rows = [(f'<code class="guard">{escape(text)}</code>', _place(line)) for text, line in region.guards]

@@ -130,7 +130,7 @@ def region_lines(region: RegionReport) -> list[Line]:
         f"backend {region.backend or 'none'}, captured in {took(region.capture_seconds)}, "
         f"compiled in {took(region.backend_seconds)}",
     )]  # fmt: skip
-    lines += [("", f"      {region.trial}")] if region.trial else []
+    lines += [("", f"      {told}") for told in (region.trial, region.remark) if told]
     lines += [("", f"      replay: {note}") for note in region.notes]
     for text, line in region.guards:
         lines.append(("guard", f"      guard {text}" + ("" if line is None else f"   [{line}]")))

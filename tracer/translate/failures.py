@@ -42,9 +42,13 @@ class Failures:
         """`k_failed`: a graph raised before anything was changed; the original bytecode runs from the entry.
 
         It raises at its own line if the user's data are to blame, so the region stays, unless that goes on.
+        No error: a branch of the program's went the way that raises.
         """
         number, error = arguments
         state = entry.state
+        if error is None:
+            self._unexpected(entry, number)
+            return
         self.counters.add("graph_failures")
         self.counters.add("fallbacks")
         region = next((r for r in entry.regions if r.compiled.number == number), None)
@@ -63,6 +67,21 @@ class Failures:
             try:
                 entry.regions.remove(region)
                 entry.dead = True
+                self.grafter.write(state, entry)
+            finally:
+                self.lock.let_go()
+
+    def _unexpected(self, entry: EntryState, number: int) -> None:
+        """Where a program goes the way that raises again and again, it is a branch like any from now on."""
+        self.counters.add("fallbacks")
+        state, region = entry.state, next((r for r in entry.regions if r.compiled.number == number), None)
+        if state is None or region is None:
+            return
+        region.failures += 1
+        if region.failures >= MAX_FAILURES and not state.options.fullgraph and self.lock.take():
+            try:
+                entry.history.expects = False
+                entry.regions.remove(region)
                 self.grafter.write(state, entry)
             finally:
                 self.lock.let_go()

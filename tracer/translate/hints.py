@@ -15,7 +15,8 @@ import torch
 from ..guards import Guard, Kind
 from ..holding import held, is_a
 from ..refusals import Refusal
-from ..sources import Attr, Global, Item, Source
+from ..sources import Attr, Call, Global, Held, Item, Source
+from ..values.known_tensors import Program, value_of
 
 Hint = Callable[[Guard, Refusal], str]
 HINTS: dict[Kind, Hint] = {}
@@ -104,6 +105,8 @@ _ZERO_OR_ONE = re.compile(r"\bis [01](?:,|$)")
 @_for(Kind.EQUALS)
 def _value(guard: Guard, refusal: Refusal) -> str:
     expected = held(guard.expected)
+    if _is_read_from_tensor(guard.source):
+        return "the line decides by a number in a buffer: each value is another program; torch.where decides later"
     if type(expected) in (int, float):
         return _number(guard.source, expected, refusal.seen)
     if type(expected) is bool or expected is None or is_a(expected, enum.Enum):
@@ -111,6 +114,11 @@ def _value(guard: Guard, refusal: Refusal) -> str:
     if type(expected) in (str, bytes):
         return "what depends on text is decided at capture; pass what it stands for, or leave the text outside"
     return "what depends on it is decided at capture; pass tensors or numbers, or the same value each time"
+
+
+def _is_read_from_tensor(source: Source) -> bool:
+    function = source.function if isinstance(source, Call) else None
+    return isinstance(function, Held) and (function.value is value_of or is_a(function.value, Program))
 
 
 def _number(source: Source, expected: Any, seen: str) -> str:

@@ -59,6 +59,7 @@ class Maker:
             capture_sizes=self.settings.capture_dynamic_output_shape_ops,
             float_symbols=self._dynamic(state) is None and self._takes_floats(state),
             unroll_limit=self.settings.unroll_limit,
+            compiling=state.family.compiling,
             attempt=Listening(self.listeners) if self.listeners else None,
         )
         began = time.perf_counter()
@@ -72,6 +73,8 @@ class Maker:
             self.capturing_thread = None
         if captured.graph_break is not None:  # it is kept with the region
             forget_frames(captured.graph_break)
+        if captured.remark:
+            log.breaks.info("%s: %s", state.place(entry.line), captured.remark)
         return captured, time.perf_counter() - began
 
     def region(

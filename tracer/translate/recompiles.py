@@ -14,7 +14,7 @@ from .. import log
 from ..cache import CodeState, EntryState, Recompile, Region
 from ..guards import Kind
 from ..refusals import Conditions, Refusal, examine
-from ..sources import read_from
+from ..sources import length_text, read_from
 from .hints import hint_for, was_for_zero_or_one
 
 #: How attributes are read past what a class may make of that.
@@ -54,9 +54,10 @@ def nearest(found: Sequence[tuple[Region, Refusal]]) -> tuple[Region, Refusal]:
 
 
 def changed_numbers(found: Refusal) -> set[str]:
-    """Sources of numbers that guards found changed: inputs from now on, where possible."""
+    """Sources of numbers that guards found changed: inputs from now on, where possible. So are lengths."""
     numbers = (guard for guard in found.failed if guard.kind is Kind.EQUALS and type(guard.expected) in (int, float))
-    return {str(source) for guard in numbers for source in read_from(guard.source)}
+    lengths = {length_text(guard.source) for guard in found.failed if guard.kind is Kind.LENGTH}
+    return lengths.union(str(source) for guard in numbers for source in read_from(guard.source))
 
 
 def describe_miss(entry: EntryState, near: tuple[Region, Refusal] | None) -> Recompile:

@@ -17,6 +17,7 @@ from rewriter.text import compile_slot, new_slot
 from .. import log
 from ..backends import StraightCall
 from ..cache import CodeState, EntryState, Region
+from ..torch_private import saved_tensor_hooks
 from .grafting import Grafter
 from .lock import CompileLock
 from .measuring import Trial
@@ -37,6 +38,8 @@ class SmallRegions:
         unsettled = isinstance(call, StraightCall) and not call.is_settled
         if graph is None or unsettled or not _can_be(state, entry, region):
             return
+        if graph.records_autograd and saved_tensor_hooks(True) is not None:
+            return  # a checkpoint is run twice: it must save the same tensors both times, so nothing may change between
         state_reference, entry_reference, region_reference = weakref.ref(state), weakref.ref(entry), weakref.ref(region)
 
         def done(trial: Trial) -> bool:

@@ -104,6 +104,7 @@ def _read(ctx: Context, cls_value: ClassValue, cls: type, args: list[Value]) -> 
     mark, inputs, written = ctx.mark(), len(ctx.graph.inputs), len(ctx.changes_made)
     start, name = next_serial(), cls.__qualname__
     fixed, ctx.numbers_are_fixed = ctx.numbers_are_fixed, True
+    ctx.open_bodies += 1
     try:
         _run(ctx, cls_value, cls, args)
         refuse_effects(ctx, start, written, name)
@@ -120,6 +121,7 @@ def _read(ctx: Context, cls_value: ClassValue, cls: type, args: list[Value]) -> 
         raise GraphBreak("custom autograd function is called", f"{name}: {error}") from error
     finally:
         ctx.numbers_are_fixed = fixed
+        ctx.open_bodies -= 1
     for guard in guards:
         ctx.guards.add(guard.kind, guard.source, guard.expected, guard.line)
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ..errors import GraphBreak, InternalError
+from ..errors import GraphBreak, InternalError, UserLine
 from ..sources import Source
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class Raised(Exception):
     def __init__(self, value: Value) -> None:
         super().__init__(value)
         self.value = value
+        #: the user's lines where it was raised, once it has left an inlined frame
+        self.stack: tuple[UserLine, ...] = ()
 
 
 class Value:

@@ -22,7 +22,7 @@ from .pure_functions import known, pure
 from .sequences import ListValue, SliceValue, TupleValue
 from .sets import set_from
 from .symbols import has_symbol
-from .tensors import TensorValue, read_number
+from .tensors import METHOD_MEANINGS, TensorValue, read_number
 from .unbacked import UnbackedValue
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ def _number(cls: type) -> None:
                 return real if type(real.value) is cls else traced(ctx, cls, real)
             if isinstance(real, TensorValue) and cls is not complex and ctx.request.capture_scalars:
                 return read_number(ctx, real, cls)
+            if isinstance(real, TensorValue) and cls is not complex:
+                number = METHOD_MEANINGS[f"__{cls.__name__}__"](ctx, real, [], {})
+                if number is not None:
+                    return number
             if isinstance(real, UnbackedValue) and real.python_type(ctx) is cls:
                 return real
             if not isinstance(real, TensorValue):

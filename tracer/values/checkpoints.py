@@ -30,12 +30,18 @@ def call_checkpoint(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -
         raise GraphBreak("Python raises or warns here", "checkpoint() without use_reentrant, or called unusually")
     if context is not None and ctx.real(context).as_python(ctx) is not checkpoint_code.noop_context_fn:
         raise GraphBreak("argument cannot be in a graph", "context_fn of checkpoint()")
+    if not reentrant and ctx.hook_setting is not None and ctx.hook_setting.content is not None:
+        raise GraphBreak("Python raises or warns here", "checkpoint() where saved-tensor hooks are disabled")
     function, given = args[0], args[1:]
     tensors = [value.graph_tensor for value in map(ctx.real, given) if isinstance(value, TensorValue)]
     first = list(dict.fromkeys(tensors))
     what = "the function given to checkpoint()"
-    captured = capture_body(
-        ctx, lambda _: function.call(ctx, given, rest), what, first=first, other_mode=reentrant
-    )
+    try:
+        captured = capture_body(
+            ctx, lambda _: function.call(ctx, given, rest), what, first=first, other_mode=reentrant
+        )
+    except GraphBreak as graph_break:
+        graph_break.in_given_function = True
+        raise
     results: Any = ctx.graph.call(checkpointed, (captured.body, len(first), options, *captured.body.free))
     return take_outputs(ctx, captured, results)

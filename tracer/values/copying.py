@@ -14,6 +14,7 @@ from .callables import HeldFunction
 from .classes import ClassValue
 from .constants import ConstantValue
 from .container_objects import ContainerObject, new_container
+from .dict_kinds import OrderedDictValue
 from .exceptions import ExceptionValue
 from .functions import FunctionValue
 from .lookup import class_attribute, special
@@ -91,6 +92,8 @@ class Copier:
 
     def _dict(self, value: DictValue) -> Value:
         if not self.deep:
+            if isinstance(value, OrderedDictValue) and value.has_attributes(self.ctx):
+                self.give_up(value)
             return value.call_method(self.ctx, "copy", [], {})
         if type(value) not in (DictValue, InstanceDict):
             self.give_up(value)

@@ -6,7 +6,7 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ..guards import Kind
-from ..sources import Call, Source
+from ..sources import Attr, Call, Source
 from .base import Value, wraps
 from .constants import ConstantValue, constant
 from .hashing import hash_key, raise_key_error
@@ -19,12 +19,55 @@ if TYPE_CHECKING:
 
 
 class OrderedDictValue(DictValue):
-    """A collections.OrderedDict."""
+    """A collections.OrderedDict. Unlike a dict it has attributes, such as torch sets on what `state_dict()` gives."""
 
-    __slots__ = ()
+    __slots__ = ("__dict__",)  # a slot more would clash with those of its subclass for instances of subclasses
 
     kind = "OrderedDict"
     builtin = OrderedDict
+
+    def __init__(self, entries: Entries, source: Source | None = None, base: Any = None) -> None:
+        super().__init__(entries, source, base)
+        #: what was set on one that was made in the region
+        self.attributes: dict[str, Value] = {}
+
+    def getattr(self, ctx: Context, name: str) -> Value:
+        if name in self.attributes:
+            return self.attributes[name]
+        if self.source is None or hasattr(OrderedDict, name):
+            return super().getattr(ctx, name)
+        there = name in vars(self.base)
+        ctx.guard(Kind.HAS_KEY if there else Kind.LACKS_KEY, Attr(self.source, "__dict__"), name)
+        return ctx.wrap_attribute(self.base, self, name) if there else super().getattr(ctx, name)
+
+    def setattr(self, ctx: Context, name: str, value: Value) -> None:
+        if self.source is not None or hasattr(OrderedDict, name):
+            super().setattr(ctx, name, value)
+        self._set_attributes(ctx, {**self.attributes, name: value})
+
+    def delattr(self, ctx: Context, name: str) -> None:
+        if name not in self.attributes:
+            super().delattr(ctx, name)
+        self._set_attributes(ctx, {other: value for other, value in self.attributes.items() if other != name})
+
+    def _set_attributes(self, ctx: Context, attributes: dict[str, Value]) -> None:
+        before = self.attributes
+        ctx.on_rollback(lambda: object.__setattr__(self, "attributes", before))
+        self.attributes = attributes
+
+    def has_attributes(self, ctx: Context) -> bool:
+        """Was any set on it?"""
+        if self.source is None:
+            return bool(self.attributes)
+        if not vars(self.base):
+            ctx.guard(Kind.LENGTH, Attr(self.source, "__dict__"), 0)
+        return bool(vars(self.base))
+
+    def reconstruct(self, out: ExitWriter) -> str:
+        text = super().reconstruct(out)
+        for name, value in self.attributes.items():
+            out.statement(f"{out.hold(setattr)}({text}, {name!r}, {out.text(value)})")
+        return text
 
     def joined(self, ctx: Context, left: MappingValue, right: MappingValue) -> Value:
         result = ctx.born(OrderedDictValue({}))

@@ -300,11 +300,6 @@ def tag_generation(ctx: Context, args: list[Value], kwargs: dict[str, Value]) ->
     return constant(None)
 
 
-@known(Module.state_dict)
-def state_dict(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    raise GraphBreak("module is not supported", f"state_dict() of {args[0]}")
-
-
 @wraps(Module, family=True)
 def build_nn_module(ctx: Context, obj: Any, source: Source) -> Value:
     cls = type(obj)

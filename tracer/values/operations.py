@@ -13,7 +13,7 @@ from ..holding import is_made_by_python, type_dict, type_mro
 from ..sources import Held
 from .base import Value
 from .constants import BINARY, ConstantValue, constant, plain
-from .tensors import TensorValue, call_graph
+from .tensors import METHOD_MEANINGS, TensorValue, call_graph
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -166,6 +166,8 @@ def as_index(ctx: Context, value: Value) -> Any:
     value = ctx.real(value)
     if hasattr(value, "special") and value.special(ctx, "__index__") is not None:
         value = ctx.real(value.call_method(ctx, "__index__", [], {}))
+    if isinstance(value, TensorValue):
+        value = METHOD_MEANINGS["__index__"](ctx, value, [], {}) or value
     for part in getattr(value, "parts", (value,)):
         if isinstance(real := ctx.real(part), TensorValue):
             raise GraphBreak("tensor value is read", f"{real} as an index", "keep it a tensor")

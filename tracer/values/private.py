@@ -19,11 +19,13 @@ _LEFT_ALONE = frozenset(
     "urllib uuid warnings xml zipfile".split()
 )
 
-#: Modules of torch that are just so.
+#: Modules of torch that are just so, or give a function to autograd in a way (twice backwards, under an old vmap) that
+#: no compiled graph bears.
 _LEFT_ALONE_IN_TORCH = (
     "torch.profiler", "torch.autograd.profiler", "torch.amp", "torch._dynamo", "torch._inductor", "torch._functorch",
     "torch._higher_order_ops", "torch._compile", "torch._guards", "torch._ops", "torch._subclasses", "torch._library",
     "torch.compiler", "torch.fx.traceback", "torch.fx.experimental", "torch.utils.checkpoint",
+    "torch.autograd.functional", "torch._vmap_internals",
 )  # fmt: skip
 #: Optimizers of torch compute otherwise where they are told that they are compiled (Adam: its bias in float32, on
 #: tensors), and a rate that a scheduler changes would be a number of the graph. What leads to any optimizer's step,

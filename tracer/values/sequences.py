@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
 from ..guards import Kind
-from ..sources import Attr, Index, Item, Source
+from ..sources import Attr, Item, Source
 from .base import Mutable, Raised, Value, wraps
 from .builtin_methods import BuiltinMethod
 from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, length_of, plain
 from .operations import as_index, compare, equal
 from .tensors import to_graph
-from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int
+from .tuples import Items, SequenceIterator, SequenceValue, TupleValue, is_int, item_of_unread
 
 if TYPE_CHECKING:
     from ..interpreter.context import Context
@@ -104,15 +104,11 @@ class ListValue(SequenceValue, Mutable):
         return result
 
     def getitem(self, ctx: Context, key: Value) -> Value:
-        """One item of a list that is not read, by an index that changes: the index itself matters to nobody."""
-        index = ctx.real(key)
-        at = index.value if isinstance(index, ConstantValue) and index.source is not None else None
-        unread = self.base is not None and not self.content and self.source is not None
-        if not unread or type(at) is not int or not -len(self.base) <= at < len(self.base):  # type: ignore[arg-type]
-            return super().getitem(ctx, key)
-        source = Index(self.source, index.source)  # type: ignore[arg-type]
-        ctx.must_read(source)  # if nobody needs the item: another index may be out of range
-        return ctx.wrap(self.base[at], source)  # type: ignore[index]
+        if self.base is not None:
+            found = item_of_unread(ctx, self.source, self.base, self.content, key)
+            if found is not None:
+                return found
+        return super().getitem(ctx, key)
 
     def setitem(self, ctx: Context, key: Value, value: Value) -> None:
         index = as_index(ctx, key)

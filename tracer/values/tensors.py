@@ -94,7 +94,10 @@ class TensorValue(Value):
         raise GraphBreak("tensor value is read", str(self))
 
     def truth(self, ctx: Context) -> bool:
-        raise GraphBreak("branch on a tensor", str(self))
+        known = METHOD_MEANINGS["__bool__"](ctx, self, [], {})
+        if known is None:
+            raise GraphBreak("branch on a tensor", str(self))
+        return bool(known.truth(ctx))
 
     def key(self, ctx: Context) -> object:
         return self
@@ -261,6 +264,10 @@ class TensorMethod(Value):
 WITH_NUMBERS: dict[Any, Callable[[Context, Any, list[Value], dict[str, Value], bool], Value | None]] = {}
 
 
+#: known_tensors.py registers here: an argument with numbers for the tensors in it whose values are known
+WITH_KNOWN: list[Callable[[Context, Value], Value]] = []
+
+
 def to_graph(ctx: Context, value: Value) -> Any:
     """The argument that the graph records for a value: a GraphTensor, a Python constant, or a structure of such."""
     value = ctx.real(value)
@@ -318,9 +325,29 @@ def call_graph(
         return found
     arguments = tuple([to_graph(ctx, a) for a in args])
     named = {k: to_graph(ctx, v) for k, v in kwargs.items()} if kwargs else {}
-    result = ctx.graph.call(target, arguments, named, method=method)
+    try:
+        result = ctx.graph.call(target, arguments, named, method=method)
+    except GraphBreak as graph_break:
+        again = _with_known(ctx, graph_break, args, kwargs, method)
+        if again is None:
+            raise
+        arguments = tuple([to_graph(ctx, a) for a in again[0]])
+        result = ctx.graph.call(target, arguments, {k: to_graph(ctx, v) for k, v in again[1].items()}, method=method)
     ctx.note_shapes()
     return from_graph(ctx, result)
+
+
+def _with_known(
+    ctx: Context, graph_break: GraphBreak, args: list[Value], kwargs: dict[str, Value], method: bool
+) -> tuple[list[Value], dict[str, Value]] | None:
+    """The arguments of an operator that wants numbers, where it was given tensors that are known; else None."""
+    if graph_break.title != "shape depends on a tensor's values":
+        return None
+    change = WITH_KNOWN[0]
+    changed = [value if method and not at else change(ctx, value) for at, value in enumerate(args)]
+    named = {name: change(ctx, value) for name, value in kwargs.items()}
+    pairs = zip([*changed, *named.values()], [*args, *kwargs.values()], strict=True)
+    return (changed, named) if any(new is not ctx.real(old) for new, old in pairs) else None
 
 
 @wraps(torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)

@@ -13,7 +13,7 @@ import torch.nn.functional
 from ..errors import GraphBreak
 from ..graph.refused import FUNCTIONS
 from ..guards import Kind
-from ..sources import Source
+from ..sources import Call, Source
 from ..torch_private import (
     HAS_TORCH_FUNCTION,
     IS_COMPILING,
@@ -171,10 +171,32 @@ class TorchQuery(TorchFunctionValue):
         named = {k: ctx.real(v).as_python(ctx) for k, v in kwargs.items()}
         if self.answer is _yes and ctx.frames and ctx.frames[-1].code.co_qualname == _CALL_IMPL:
             return constant(False)
+        if self.answer is _yes:
+            told = not ctx.request.compiling.fails
+            ctx.told_compiled |= told
+            ctx.told_plain |= not told
+            return constant(told)
         if self.by_state:
             ctx.asked_state = True
             ctx.asked_grad_mode |= self.function in _GRAD_QUERIES
         return call_pure(ctx, self.answer, *arguments, **named)
+
+
+class AskedAgain(HeldFunction):
+    """A question whose answer no other guard covers: it is asked at each call that depends on it."""
+
+    __slots__ = ()
+
+    kind = "torch query"
+
+    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if args or kwargs:
+            self.refuse("arguments do not fit the call")
+        try:
+            answer = self.function()
+        except RuntimeError as error:  # as it does at each call of a process that has no driver
+            ctx.raise_(error)
+        return ConstantValue(answer, Call(ctx.hold(self.function), ()))
 
 
 class NoteOfDynamo(HeldFunction):
@@ -255,6 +277,8 @@ def _register() -> None:
         for function, answer in answers.items():
             by = answers is _ANSWERS_BY_STATE
             special(function, lambda source, f=function, a=answer, by=by: TorchQuery(f, a, by, source))  # type: ignore[misc]
+    capturing = torch.cuda.is_current_stream_capturing
+    special(capturing, lambda source: AskedAgain(capturing, source))
     for function in HAS_TORCH_FUNCTION:
         special(function, lambda source, f=function: HasTorchFunction(f, source))  # type: ignore[misc]
     for function in FUNCTIONS:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from ..guards import Kind
-from ..sources import Item, Source
+from ..sources import Index, Item, Literal, Source
 from .base import Value, wraps
 from .builtin_methods import MethodsByName
-from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, plain
+from .constants import PYTHON_RESULTS, ConstantValue, call_pure, constant, length_of, plain
 from .operations import as_index, binary, compare, equal
 from .stepping import IteratorValue, advanced, exhausted
 from .symbols import has_symbol
@@ -68,7 +68,10 @@ class SequenceValue(MethodsByName):
         except (IndexError, TypeError, ValueError):
             call_pure(ctx, operator.getitem, self.builtin(range(len(items))), index)  # raises the same as it would
             raise
-        return self.like(ctx, found) if isinstance(index, slice) else found
+        if not isinstance(index, slice):
+            return found
+        whole = isinstance(self, TupleValue) and self.is_exact and len(found) == len(items) and index.step in (None, 1)
+        return self if whole else self.like(ctx, found)
 
     def contains(self, ctx: Context, item: Value) -> bool | Value:
         return any(equal(ctx, candidate, item) for candidate in self.items(ctx))
@@ -121,6 +124,28 @@ class SequenceValue(MethodsByName):
     builtin: ClassVar[Any] = tuple
 
 
+def item_of_unread(
+    ctx: Context, source: Source | None, base: Sequence[Any] | None, appended: Items, key: Value
+) -> Value | None:
+    """One item of a sequence from outside that is not read; None where the sequence must be.
+
+    base: what it holds, appended: what comes behind that by now. An index that changes matters to nobody itself, nor
+    does the length where the index counts from the end of what was appended, or a length that is known to change.
+    """
+    index = ctx.real(key)
+    if not isinstance(index, ConstantValue) or type(index.value) is not int:
+        return None
+    if index.source is None and -len(appended) <= index.value < 0:
+        return appended[index.value]
+    if base is None or appended or source is None or not -len(base) <= index.value < len(base):
+        return None
+    if index.source is None and not ctx.length_changes(source):
+        return None
+    at = Index(source, index.source or Literal(index.value))
+    ctx.must_read(at)  # if nobody needs the item: another index may be out of range
+    return ctx.wrap(base[index.value], at)
+
+
 def is_int(value: Value) -> bool:
     return isinstance(value, ConstantValue) and isinstance(value.value, int)
 
@@ -133,70 +158,153 @@ def _bound(ctx: Context, value: Value) -> int:
 
 
 class TupleValue(SequenceValue, Value):
-    """A tuple, a torch.Size or one of torch's result tuples; named tuples are a subclass."""
+    """A tuple, a torch.Size or one of torch's result tuples; named tuples are a subclass.
 
-    __slots__ = ("_items", "cls")
+    A plain tuple from outside is read only when somebody asks for its items, and so is what begins with such a one
+    (`scores += (score,)`, which many programs do at each step): its length then needs no guard.
+    """
+
+    __slots__ = ("_items", "base", "cls", "head")
 
     kind = "tuple"
     builtin = tuple
     has_identity = True
 
-    def __init__(self, items: Iterable[Value], source: Source | None = None, cls: type = tuple) -> None:
+    def __init__(
+        self,
+        items: Iterable[Value],
+        source: Source | None = None,
+        cls: type = tuple,
+        *,
+        base: tuple[Any, ...] | None = None,
+        head: TupleValue | None = None,
+    ) -> None:
         super().__init__(source)
+        #: all the items, or what follows those of `head`
         self._items = tuple(items)
         self.cls = cls
+        #: the real tuple while its items are unread
+        self.base = base
+        #: an unread tuple that this one begins with
+        self.head = head
 
     def python_type(self, ctx: Context) -> type:
         return self.cls
 
+    @property
+    def is_exact(self) -> bool:
+        """Is it a tuple and no instance of a subclass?"""
+        return self.cls is tuple and self.part_of is None
+
+    @property
+    def is_unread(self) -> bool:
+        return self.base is not None or self.head is not None
+
     def items(self, ctx: Context) -> Items:
+        if self.is_unread:
+            self._read(ctx)
         return self._items
+
+    def _read(self, ctx: Context) -> None:
+        base, head, own = self.base, self.head, self._items
+
+        def undo() -> None:
+            self.base, self.head, self._items = base, head, own
+
+        if base is not None:
+            assert self.source is not None
+            ctx.guard(Kind.LENGTH, self.source, len(base))
+            found: Items = tuple(ctx.wrap(item, Item(self.source, i)) for i, item in enumerate(base))
+        else:
+            assert head is not None
+            found = head.items(ctx)
+        ctx.on_rollback(undo)
+        self.base, self.head, self._items = None, None, found + own
+
+    def truth(self, ctx: Context) -> bool:
+        if self.base is not None and self.source is not None:
+            ctx.guard(Kind.TRUTHY if self.base else Kind.FALSY, self.source)
+            return bool(self.base)
+        return bool(self._items) or (self.head is not None and self.head.truth(ctx))
+
+    def length(self, ctx: Context) -> Value:
+        if self.base is not None and self.source is not None:
+            return length_of(ctx, self.source, len(self.base))
+        if self.head is None:
+            return super().length(ctx)
+        grown = self.head.length(ctx).binary(ctx, "+", constant(len(self._items)))
+        assert grown is not None
+        return grown
+
+    def getitem(self, ctx: Context, key: Value) -> Value:
+        if self.is_unread:
+            found = item_of_unread(ctx, self.source, self.base, self._items, key)
+            if found is not None:
+                return found
+        return super().getitem(ctx, key)
 
     def like(self, ctx: Context, items: Items) -> Value:
         return ctx.born(TupleValue(items, cls=torch.Size if self.cls is torch.Size else tuple))
 
     def binary(self, ctx: Context, op: str, other: Value, *, inplace: bool = False) -> Value | None:
         if op == "+" and isinstance(other, TupleValue) and torch.Size in (self.cls, other.cls):
-            if has_symbol(ctx, items := (*self._items, *other._items)):
-                made = operator.add(make_tuple(self.cls, [0] * len(self._items)), make_tuple(other.cls, []))
+            mine, others = self.items(ctx), other.items(ctx)
+            if has_symbol(ctx, items := (*mine, *others)):
+                made = operator.add(make_tuple(self.cls, [0] * len(mine)), make_tuple(other.cls, []))
                 return ctx.born(TupleValue(items, cls=type(made)))
             return call_pure(ctx, operator.add, self.as_python(ctx), plain(ctx, other))
+        added = other.builtin_part()
+        if op == "+" and isinstance(added, TupleValue):
+            if added.is_exact and not self.truth(ctx):  # CPython then gives the other itself
+                return added
+            if self.is_exact and not added.truth(ctx):
+                return self
+            if self.base is not None:
+                return ctx.born(TupleValue(added.items(ctx), head=self))
+            if self.head is not None:
+                return ctx.born(TupleValue(self._items + added.items(ctx), head=self.head))
+        if op == "*" and self.is_exact and is_int(other) and other.as_python(ctx) == 1:
+            return self
         return super().binary(ctx, op, other)
 
     def is_same(self, ctx: Context, other: Value) -> bool:
         """Two tuples made apart: CPython may share equal ones."""
-        if not isinstance(other, TupleValue) or other.cls is not self.cls or len(other.items(ctx)) != len(self._items):
+        if not isinstance(other, TupleValue) or other.cls is not self.cls:
             return False
-        if self.cls is tuple and not self._items:
+        mine = self.items(ctx)
+        if len(other.items(ctx)) != len(mine):
+            return False
+        if self.cls is tuple and not mine:
             return True
         self.refuse("identity of equal constants")
 
     def key(self, ctx: Context) -> object:
-        return tuple(ctx.real(item).key(ctx) for item in self._items)
+        return tuple(ctx.real(item).key(ctx) for item in self.items(ctx))
 
     def as_python(self, ctx: Context) -> Any:
-        items = [ctx.real(item).as_python(ctx) for item in self._items]
+        items = [ctx.real(item).as_python(ctx) for item in self.items(ctx)]
         return make_tuple(self.cls, items)
 
     def graph_argument(self, ctx: Context) -> Any:
-        return make_tuple(self.cls, [to_graph(ctx, item) for item in self._items], keep_size=False)
+        return make_tuple(self.cls, [to_graph(ctx, item) for item in self.items(ctx)], keep_size=False)
 
     def getattr(self, ctx: Context, name: str) -> Value:
         fields = structure_fields(self.cls)
-        return self._items[fields.index(name)] if name in fields else super().getattr(ctx, name)
+        return self.items(ctx)[fields.index(name)] if name in fields else super().getattr(ctx, name)
 
     def method_numel(self, ctx: Context) -> Value:
         if self.cls is not torch.Size:
             self.refuse("attribute cannot be read", ".numel")
         start: Value = constant(1)
-        return functools.reduce(lambda product, size: binary(ctx, "*", product, size), self._items, start)
+        return functools.reduce(lambda product, size: binary(ctx, "*", product, size), self.items(ctx), start)
 
     def reconstruct(self, out: ExitWriter) -> str:
         return out.fill(self, "", lambda: (self._text(out), lambda name: ()))
 
     def _text(self, out: ExitWriter) -> str:
-        inner = "".join(f"{out.text(item)}, " for item in self._items)
-        plain = f"({inner.rstrip() if len(self._items) == 1 else inner[:-2]})"
+        head = "" if self.head is None else f"*{out.text(self.head)}, "
+        inner = head + "".join(f"{out.text(item)}, " for item in self._items)
+        plain = f"({inner.rstrip() if len(self._items) == 1 and not head else inner[:-2]})"
         if self.cls is tuple:
             return plain
         if hasattr(self.cls, "_make"):
@@ -313,6 +421,8 @@ TensorValue.iterate = _iterate_tensor  # type: ignore[method-assign,assignment]
 @wraps(tuple, torch.Size)
 def build_tuple(ctx: Context, obj: tuple[Any, ...], source: Source) -> Value:
     ctx.guard(Kind.TYPE, source, type(obj))
+    if type(obj) is tuple:
+        return TupleValue((), source, base=obj)
     ctx.guard(Kind.LENGTH, source, len(obj))
     return TupleValue([ctx.wrap(item, Item(source, i)) for i, item in enumerate(obj)], source, type(obj))
 

@@ -6,7 +6,9 @@ from rewriter.decode import Instruction
 
 from ...values import operations
 from ...values.constants import ConstantValue, constant
+from ...values.tensors import TensorValue
 from ..frame import Frame, handles
+from ..raising import expected_truth
 
 
 @handles("BINARY_OP")
@@ -44,6 +46,8 @@ def unary(frame: Frame, ins: Instruction) -> None:
 def to_bool(frame: Frame, ins: Instruction) -> None:
     value = frame.pop_real()
     is_bool = isinstance(value, ConstantValue) and type(value.value) is bool
+    if isinstance(value, TensorValue) and (expected := expected_truth(frame, value)) is not None:
+        value, is_bool = constant(expected), True
     frame.push(value if is_bool else constant(value.truth(frame.ctx)))
 
 
