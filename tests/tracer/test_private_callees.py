@@ -14,10 +14,8 @@ import pytest
 import torch
 
 import tracer
-from rewriter.decode import decode
 from tests.support import CountingBackend, compile_with
 from tracer.api import is_grafted, runtime
-from tracer.translate.places import LONG
 
 x = torch.arange(6.0).reshape(2, 3)
 
@@ -395,24 +393,3 @@ def test_a_wrapper_made_at_each_call_is_known_by_its_code() -> None:
 
 def pause_free(a: Any) -> Any:
     return a - 1
-
-
-def breaks_within(a: torch.Tensor) -> torch.Tensor:
-    a = a.sin()
-    if a.sum() > 0:
-        a = a + 1
-    return a.cos()
-
-
-def test_a_long_function_is_compiled_around_its_calls_from_the_first_on() -> None:
-    """Such as a decorator that looks through arguments for many lines, and then calls what it decorates."""
-    lines = "\n".join(f"    if {name!r} in options: a = a * options[{name!r}]" for name in "bcdefghijklmnopqrstu")
-    namespace: dict[str, Any] = {"breaks_within": breaks_within}
-    exec(f"def wrapper(a, **options):\n{lines}\n    return breaks_within(a)", namespace)
-    wrapper = namespace["wrapper"]
-    units = len(decode(wrapper.__code__).unit_starts())
-    assert LONG < units < 400
-    backend, expected = CountingBackend(), wrapper(x, c=2)
-    compiled = compile_with(wrapper, backend=backend)
-    assert torch.equal(compiled(x, c=2), expected)
-    assert backend.calls == 3  # here, before the branch and behind it

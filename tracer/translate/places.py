@@ -21,8 +21,6 @@ from ..originals import original_code
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 #: A function of more units than this is long, with loops and without. Landings everywhere cost 0.2 to 0.4 ms a unit.
 LONG, LONG_WITH_LOOPS = 150, 2000
-#: Up to here one without loops gets them at its calls, where most breaks are: a fifth of the cost.
-LONG_FOR_CALLS = 550
 #: A capture never breaks at these, or so seldom that a frame which is running may go without a landing there.
 PLAIN = frozenset(
     "NOP POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "
@@ -107,20 +105,16 @@ def behind_break(decoded: Decoded, index: int) -> list[int]:
 def running_places(decoded: Decoded) -> tuple[set[int], set[int]]:
     """Entries and landings for the first call of a function, wherever it may break.
 
-    A frame keeps its code object, so these must be there before anything is known of what breaks. A long function has
-    them at its calls only, or none, two empty sets: there they cost more than is lost when its first calls run plain
-    behind a break.
+    A frame keeps its code object, so these must be there before anything is known of what breaks. None, two empty sets,
+    for a long function: there they cost more than is lost when its first calls run plain behind a break.
     """
     heads = {loop.head for loop in loops(decoded)}
     stays = bool(heads) or bool(decoded.code.co_flags & SUSPENDS)
-    units = len(decoded.unit_starts())
-    if units > (LONG_WITH_LOOPS if stays else LONG_FOR_CALLS):
+    if len(decoded.unit_starts()) > (LONG_WITH_LOOPS if stays else LONG):
         return set(), set()
     last = {i.unit: i.opname for i in decoded.instructions if decoded.stack_at(i.unit) is not None}  # of each unit
     breaking = {unit for unit in last if last[unit] not in PLAIN}
     calls = {unit for unit in breaking if last[unit].startswith("CALL")}
-    if units > LONG and not stays:
-        breaking = calls
     landings = breaking | heads | {behind for unit in calls for behind in successors(decoded, unit)}
     landings |= {unit for unit, opname in last.items() if opname == "RETURN_VALUE"}
     wanted = [behind for unit in breaking for behind in behind_break(decoded, unit)]
