@@ -13,6 +13,12 @@ import tracer
 from tests.support import check, check_calls, compilations, compile_with
 
 
+@pytest.fixture(autouse=True)
+def validation(monkeypatch):
+    """TorchDynamo switches it off in the whole process, whenever it compiles something."""
+    monkeypatch.setattr(D.Distribution, "_validate_args", True)
+
+
 def r(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 

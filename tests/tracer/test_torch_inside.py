@@ -358,7 +358,8 @@ def test_batch_norm_in_a_checkpoint(backend):
     """It is computed twice, so its statistics move twice; no graph of a compiler would do that."""
     check(Normed(), leaf(5, 4), backward=True, backend=backend, tolerance=BACKENDS[backend])
     titles, graphs = broken(Normed(), leaf(5, 4))
-    assert titles.keys() == {"function given to torch has effects"} and graphs == 2
+    assert titles.keys() == {"function given to torch has effects"}
+    assert graphs == 3  # what is computed twice is one of them
     assert "a tensor that it did not make" in titles["function given to torch has effects"]
     whole(Normed().eval(), leaf(5, 4), backward=True, backend=backend)
 
