@@ -523,6 +523,9 @@ STATE_QUERIES = _present(
     torch._C, "_get_cudnn_enabled", "_is_torch_function_enabled", "_len_torch_dispatch_stack",
     "_len_torch_function_stack", "_get_privateuse1_backend_name",
 )  # fmt: skip
+#: what torch.distributions asks of its constraints since torch 2.15
+is_all_true: Any = torch._is_all_true
+
 #: sorts lists of tensors by device and dtype
 GROUP_TENSORS = _present(torch._C, "_group_tensors_by_device_and_dtype")
 #: "is torch.jit tracing this?": the state, None outside of it

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphBreak
-from ..torch_private import GROUP_TENSORS
+from ..torch_private import GROUP_TENSORS, is_all_true
 from .base import Value
 from .constants import ConstantValue, constant
 from .mappings import new_dict
-from .objects import known
+from .objects import known, known_once_loaded
 from .sequences import ListValue
-from .tensors import TensorValue
+from .tensors import TensorValue, call_graph
 from .tuples import TupleValue
 
 if TYPE_CHECKING:
@@ -42,3 +42,14 @@ def group_tensors(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> 
     group = ctx.born(ListValue([ctx.born(ListValue(several)) for several in lists]))
     both = TupleValue([group, ctx.born(ListValue([constant(i) for i in indices]))])
     return ctx.born(new_dict(ctx, [(TupleValue([constant(device), constant(dtype)]), both)]))
+
+
+@known_once_loaded("torch.distributions.distribution", "_all_true_or_runtime_assert")
+def all_true(ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Torch 2.15: what a distribution's validation asks, only to raise if it is not so.
+
+    It gives a bool; here the tensor that it asks, so that the branch, which comes next, is one that only raises.
+    """
+    if kwargs or len(args) != 2:
+        raise GraphBreak("arguments do not fit the call", "_all_true_or_runtime_assert()")
+    return call_graph(ctx, is_all_true, args[:1], {})
