@@ -349,8 +349,8 @@ def _write_code(w: Writer, source: Source, expected: Any) -> None:
     name = w.constant(expected)
     function = w.function_that_lives_for_ever(source)
     if function is not None:
-        cell = w.constants.view(code_field(function), function, f"code_of_{short_name(function)}")
-        first = again = f"{cell}.value"
+        field = w.constants.view(code_field(function), function, f"code_of_{short_name(function)}")
+        first = again = f"{field}.value"
     else:
         code = Attr(source, "__code__")
         first, again = w.text(code), "" if w.original_code is None else w.text(code)

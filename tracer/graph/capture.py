@@ -109,7 +109,7 @@ class Request:
     unroll_limit: int = DEFAULT_UNROLL_LIMIT
     capture_scalars: bool = False
     capture_sizes: bool = False
-    compiling: Compiling = field(default_factory=lambda: Compiling())
+    compiling: Compiling = field(default_factory=Compiling)
     #: makes the attempts of a capture that is listened to; None: nobody listens
     attempt: Callable[..., Any] | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..guards import Kind
 from ..sources import Attr, Item, Source
 from .base import Value
+from .builtin_methods import MethodsByName
 from .constants import constant
 from .tuples import TupleValue
 
@@ -41,12 +42,13 @@ def description(ctx: Context, value: Any, source: Source, name: str) -> Value:
     return ctx.wrap(getattr(value.function, name), Attr(source, name))
 
 
-class FunctionDict(Value):
+class FunctionDict(MethodsByName):
     """owner: the value of the function. source: of that, where it is from outside."""
 
     __slots__ = ("owner",)
 
     kind = "function's __dict__"
+    builtin = dict
 
     def __init__(self, owner: Any, source: Source | None = None) -> None:
         super().__init__(None if source is None else Attr(source, "__dict__"))
@@ -91,30 +93,17 @@ class FunctionDict(Value):
             self.refuse("attribute cannot be set", f"item {name}")
         self.owner.setattr(ctx, name, value)
 
-    def getattr(self, ctx: Context, name: str) -> Value:
-        return FunctionDictMethod(self, name) if name in ("get", "update") else super().getattr(ctx, name)
+    def method_get(self, ctx: Context, key: Value, default: Value | None = None, /) -> Value:
+        if self.contains(ctx, key):
+            return self.getitem(ctx, key)
+        return constant(None) if default is None else default
 
-
-class FunctionDictMethod(Value):
-    """`function.__dict__.update` or `.get`"""
-
-    __slots__ = ("name", "of")
-
-    kind = "method of a function's __dict__"
-
-    def __init__(self, of: FunctionDict, name: str) -> None:
-        super().__init__()
-        self.of, self.name = of, name
-
-    def call(self, ctx: Context, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.name == "get" and not kwargs and len(args) in (1, 2):
-            found = self.of.contains(ctx, args[0])
-            return self.of.getitem(ctx, args[0]) if found else args[1] if len(args) == 2 else constant(None)
-        pairs = ctx.real(args[0]).pairs(ctx) if args else []
-        if self.name == "get" or len(args) > 1 or pairs is None:
+    def method_update(self, ctx: Context, other: Value | None = None, /, **kwargs: Value) -> Value:
+        pairs = [] if other is None else ctx.real(other).pairs(ctx)
+        if pairs is None:
             self.refuse("arguments do not fit the call")
         for key, value in [*pairs, *((constant(name), value) for name, value in kwargs.items())]:
-            self.of.setitem(ctx, key, value)
+            self.setitem(ctx, key, value)
         return constant(None)
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import GraphBreak
 from ..guards import Kind
 from ..sources import Attr
-from .base import Raised, Value
+from .base import Value
+from .builtin_registry import call_builtin
 from .constants import constant
 from .functions import BoundMethod, FunctionValue
 from .objects import known
@@ -64,21 +65,14 @@ def _flag(flag: int, name: str) -> Any:
             raise GraphBreak("arguments do not fit the call", f"inspect.{name}()")
         given = ctx.real(args[0])
         function = ctx.real(given.function) if isinstance(given, BoundMethod) else given
-        if not isinstance(function, FunctionValue) or any(_has(ctx, function, mark) for mark in _MARKS):
+        marks = (call_builtin(ctx, hasattr, [function, constant(mark)]) for mark in _MARKS)
+        if not isinstance(function, FunctionValue) or any(mark.truth(ctx) for mark in marks):
             raise GraphBreak("library function is called", f"inspect.{name}() of {given}")
         if function.function is not None:
             ctx.guard(Kind.CODE, function.source, function.code)
         return constant(bool(function.code.co_flags & flag))
 
     return meaning
-
-
-def _has(ctx: Context, function: FunctionValue, name: str) -> bool:
-    try:
-        function.getattr(ctx, name)
-    except Raised:
-        return False
-    return True
 
 
 for _function, _its_flag in (
